@@ -72,13 +72,13 @@ def measure(train_json: str, folder: str, pairs: int) -> dict[str, Any]:
         train_step(training, number, StopAndSaveRequests())
         for background in (False, True) if number % 2 else (True, False):
             started = time.perf_counter()
-            parts = {"data": training.proof.state(number + 1)}
+            parts = {"data": training.proof.counts_as_json(number + 1)}
             contents = partial(
                 checkpoint.checkpoint_files, number + 1, training.parallel, config, training.group, parts
             )
             savers[background].save(number + 1, contents, None, wait=False)
             seconds = time.perf_counter() - started
-            savers[background].wait()
+            savers[background].wait_on_all_ranks()
             if number:  # memory is allocated in the first pair
                 held[background].append(seconds)
     ratios = [b / w for b, w in zip(held[True], held[False], strict=True)]

@@ -31,23 +31,23 @@ def main(words: "list[str]") -> int:
     if name in VERBS and not sys.flags.isolated:
         os.execv(sys.executable, [sys.executable, "-I", "-S", sys.argv[0], *words])
     if name not in (*PROGRAMS, *ENGINE_PROGRAMS, *VERBS):
-        return _help(name)
+        return _print_help(name)
     words.remove(name)
     os.environ.pop("POSIXLY_CORRECT", None)  # with it, bash exits if the environment has a function named exec
-    main = _module(name).main
+    main = _import_verb_module(name).main
     if name in VERBS:
         main = partial(import_module(f"{PACKAGE}.system.command_line").run_verb_until_ended, main)
     code: int = main(words)
     return code
 
 
-def _module(name: str):  # type: ignore[no-untyped-def]
+def _import_verb_module(name: str):  # type: ignore[no-untyped-def]
     if name in ENGINE_PROGRAMS:
         return import_module(f"jobc_engine.{name}")
     return import_module(f"{PACKAGE}.{PROGRAMS.get(name, 'verbs')}.{name}")
 
 
-def _help(name: str) -> int:
+def _print_help(name: str) -> int:
     if name not in ("", "help"):
         print(f"error: unknown verb {name!r}\n  hint: jobctl help lists the verbs", file=sys.stderr)
         return 2
@@ -55,7 +55,7 @@ def _help(name: str) -> int:
     return code
 
 
-def _damage() -> str:
+def _describe_zip_damage() -> str:
     """Return what is wrong with this zip file; "" if nothing is, or if it is unpacked."""
     archive = getattr(globals()["__loader__"], "archive", None)
     if archive is None:
@@ -75,7 +75,7 @@ if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv[1:]))
     except Exception:
-        damage = _damage()
+        damage = _describe_zip_damage()
         if not damage:
             raise
     print(f"error: {sys.argv[0]} is damaged: {damage}\n  hint: compile the job again", file=sys.stderr)

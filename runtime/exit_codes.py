@@ -51,15 +51,15 @@ USUAL_STATUS = {
 def describe_exit_status(status: int) -> str:
     """Describe how a rank ended, and the usual cause. status: exit status, or -N if signal N killed it."""
     if status < 0:
-        words, cause = f"killed by {_name(-status)}", USUAL_CAUSES.get(-status, "")
+        words, cause = f"killed by {_signal_name(-status)}", USUAL_CAUSES.get(-status, "")
     elif 128 < status < 160:  # what a shell returns if a signal killed its command
-        words, cause = f"exit status {status} ({_name(status - 128)})", USUAL_CAUSES.get(status - 128, "")
+        words, cause = f"exit status {status} ({_signal_name(status - 128)})", USUAL_CAUSES.get(status - 128, "")
     else:
         words, cause = f"exit status {status}", USUAL_STATUS.get(status, "")
     return f"{words}: {cause}" if cause else words
 
 
-def _name(number: int) -> str:
+def _signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:  # a real-time signal

@@ -139,14 +139,14 @@ class Runtime:
         self._is_over = False  # whether finish() was called
         self._newest: int | None = None  # step of the loaded checkpoint or of the last save
         saves = CheckpointConfig(NEVER, None, keep, keep_every_steps=None, background=True, max_failures=NEVER)
-        self._saver = BackgroundSaver(self._checkpoints, saves, self.group, replaces=True)
+        self._saver = BackgroundSaver(self._checkpoints_folder, saves, self.group, replaces=True)
         flush_s = seconds_between_writes(FLUSH_S, env.local_world_size)
         self._metrics = RankMetricsFile(run_dir, self.rank, flush_s, FILE_BYTES)
 
     def preempted(self) -> bool:
         """Return whether any rank was asked to stop (signal, `jobctl stop`). Collective: call it once per step."""
         self._reject_after_end("preempted()")
-        self._saver.look()
+        self._saver.report_finished_save()
         self._metrics.flush_if_due()
         if not self._stop:
             stop = self._signals.received is not None or (self.is_first and stop_file(self.run_dir).exists())
@@ -175,7 +175,7 @@ class Runtime:
             raise BrokenInput(f"save(): {step!r:.60} is not a step number", hint=hint)
         self._reject_older_step(step)
         self._metrics.flush()  # a run resumed from this checkpoint finds the metrics of all earlier steps
-        random_states = self.group.gather(RandomState.now(self.device).packed())
+        random_states = self.group.gather(RandomState.capture(self.device).pack())
         about = {"step": step, "world_size": self.world_size, "torch": torch.__version__}
 
         def contents(keep: Keep) -> Mapping[str, Content]:
@@ -196,10 +196,12 @@ class Runtime:
 
     def _reject_older_step(self, step: int) -> None:
         if self._newest is None:
-            folders = checkpoints_newest_first(self._checkpoints) if self.is_first else []
+            folders = checkpoints_newest_first(self._checkpoints_folder) if self.is_first else []
             self._newest = self.group.broadcast_number(0, folder_step(folders[0]) if folders else -1)
             if self._newest >= 0:
-                reason = f"{self._checkpoints} contains step {self._newest} from an earlier start; it was not loaded"
+                reason = (
+                    f"{self._checkpoints_folder} contains step {self._newest} from an earlier start; it was not loaded"
+                )
                 raise BrokenInput(reason, hint="call load() before the first save(), or begin with an empty run folder")
         if step < self._newest:
             raise BrokenInput(f"save({step}) after step {self._newest}: the highest step counts as the newest")
@@ -213,17 +215,17 @@ class Runtime:
         Raises BrokenInput if all checkpoints are damaged, and TrainerError if a checkpoint cannot be read (I/O error).
         """
         self._reject_after_end("load()")
-        newest = newest_verified(self._checkpoints, self.group)
+        newest = newest_verified(self._checkpoints_folder, self.group)
         forked = newest is None
         self._newest = -1 if newest is None else folder_step(newest.folder)
         if newest is None and self._env.init_from is not None:
             newest = newest_verified(self._env.init_from / "checkpoints", self.group)
         if newest is None:
             return None
-        about = newest.about()
+        about = newest.read_state()
         if "identity" in about:
             raise BrokenInput(f"{newest.folder} was saved by the trainer, not by a script", hint="start a new run")
-        state, random_states = newest.load(STATE), newest.load(RANDOM)
+        state, random_states = newest.load_file(STATE), newest.load_file(RANDOM)
         if not isinstance(state, dict):
             raise BrokenInput(f"{newest.folder / STATE} was not written by save()")
         if not forked:
@@ -275,10 +277,10 @@ class Runtime:
 
     def _write_all(self) -> None:
         """Wait on all ranks for rank 0's writes, because a launcher may kill rank 0 once another rank has exited."""
-        is_saved, self._is_checked = self._saver.wait(), True
+        is_saved, self._is_checked = self._saver.wait_on_all_ranks(), True
         self._write_local()
         if not is_saved:
-            raise self._saver.failure(self._newest or 0)
+            raise self._saver.failure_error(self._newest or 0)
 
     def _write_local(self) -> None:
         self._metrics.flush()
@@ -288,10 +290,10 @@ class Runtime:
         """Clean up. Exit code 0 becomes 1 if the last save failed and neither leave() nor finish() has checked it."""
         self._write_local()
         if self._saver.has_failed and not self._is_checked and self._exit_status in (None, 0):
-            exit_with_error(self._saver.failure(self._newest or 0))
+            exit_with_error(self._saver.failure_error(self._newest or 0))
         keep_groups_alive()  # for a script that did not call finish()
         wait_for_gloo_threads()
 
     @property
-    def _checkpoints(self) -> Path:
+    def _checkpoints_folder(self) -> Path:
         return self.run_dir / "checkpoints"

@@ -44,8 +44,8 @@ def ours(config: TrainConfig, env: RankEnvironment, group: RankGroup) -> Loop:
 
     def step(number: int) -> float:
         result = train_step(training, number, hooks.before_step(number))
-        hooks.metrics(number + 1, result)
-        hooks.checks(number + 1, result)
+        hooks.report_metrics(number + 1, result)
+        hooks.run_checks(number + 1, result)
         return result.loss
 
     return step

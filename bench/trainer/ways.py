@@ -112,8 +112,8 @@ def jobc(training: Training) -> Iterator[None]:
             yield
             result = train_step(training, step, hooks.before_step(step))
             step += 1
-            hooks.metrics(step, result)
-            hooks.checks(step, result)
+            hooks.report_metrics(step, result)
+            hooks.run_checks(step, result)
             collect_garbage(step)
 
 

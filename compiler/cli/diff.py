@@ -142,7 +142,7 @@ def _open_directory(word: str) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as scratch:
         try:
             points = read_points(sweep)
-            write_artifact_of_point(sweep, points, points.find(match[2]), Path(scratch, "point"))
+            write_artifact_of_point(sweep, points, points.find_point(match[2]), Path(scratch, "point"))
         except Failure as failure:
             raise DamagedRecord(failure.title) from None
         yield Path(scratch, "point")

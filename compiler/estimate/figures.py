@@ -86,7 +86,7 @@ def estimate_figures(
     write_s = size_of_save / estimate.write_rate if size_of_save is not None and estimate.write_rate else None
     chance, knows_saves = None, not unsaid >= SAVES
     if estimate.mtbf and write_s is not None and estimate.restart is not None:
-        every = spec.checkpoint.interval(steps.steps_of_epoch)
+        every = spec.checkpoint.steps_between_saves(steps.steps_of_epoch)
         interval_s = min(every, steps.steps or every) * step_s if every and step_s and knows_saves else None
         chance = estimate_goodput(estimate.mtbf, topology.nodes, write_s, estimate.restart, interval_s)
     wall_s = total_s / chance.fraction if total_s and chance and chance.fraction else None

@@ -108,7 +108,7 @@ def _known_samples(data: Mapping[str, Any]) -> int | None:
 
 def max_checkpoints(how: CheckpointConfig, length: TrainingLength) -> int:
     """Return how many checkpoints may exist at once: the newest, the one being written, the best, permanent ones."""
-    most, every = how.keep + 1 + 1, how.interval(length.steps_of_epoch)
+    most, every = how.keep + 1 + 1, how.steps_between_saves(length.steps_of_epoch)
     if length.steps is None or not every:
         return most
     if how.keep_every_steps:

@@ -49,15 +49,19 @@ def checkout_code(run: Path, repository: str, commit: str, environ: Mapping[str,
     if os.path.lexists(copy):
         call_or_fail_start(f"remove {copy}", remove_folder, copy)
     call_or_fail_start(f"create the folder {run}", run.mkdir, parents=True, exist_ok=True)
-    plain, git = environment_without_git(environ), environment_for_clone(repository, environ)
-    _try(f"create {copy}", ["git", "init", "--quiet", "--template=", "--", str(copy)], plain)
-    at = ["git", "-C", str(copy)]
+    environ_without_git, clone_environ = environment_without_git(environ), environment_for_clone(repository, environ)
+    _run_or_fail_start(
+        f"create {copy}", ["git", "init", "--quiet", "--template=", "--", str(copy)], environ_without_git
+    )
+    git_command = ["git", "-C", str(copy)]
     # a submodule URL such as ../NAME is relative to this URL
-    _try(f"write to {copy}", [*at, "config", "remote.origin.url", repository], plain)
-    _fetch(at, repository, commit, git, plain)
-    _try(f"check out {commit}", [*at, "checkout", "--quiet", "--detach", commit], git)
+    _run_or_fail_start(
+        f"write to {copy}", [*git_command, "config", "remote.origin.url", repository], environ_without_git
+    )
+    _fetch_commit(git_command, repository, commit, clone_environ, environ_without_git)
+    _run_or_fail_start(f"check out {commit}", [*git_command, "checkout", "--quiet", "--detach", commit], clone_environ)
     if (copy / ".gitmodules").is_file():
-        _fetch_submodules(at, commit, git)
+        _fetch_submodules(git_command, commit, clone_environ)
     call_or_fail_start(f"move the code to {code}", copy.rename, code)
 
 
@@ -91,8 +95,9 @@ def environment_for_clone(repository: str, environ: Mapping[str, str]) -> dict[s
     """Return an environment in which git reads the password from GIT_TOKEN, and ignores the user's settings."""
     kept = {name: value for name, value in environment_without_git(environ).items() if name not in _UNSET}
     count = kept.get("GIT_CONFIG_COUNT", "")
-    first = int(count) if re.fullmatch("[1-9][0-9]{0,3}", count) else 0  # our settings follow the caller's
-    settings = _settings(repository, bool(environ.get("GIT_TOKEN")))
+    # our settings come after the caller's, so ours win
+    first = int(count) if re.fullmatch("[1-9][0-9]{0,3}", count) else 0
+    settings = _git_settings(repository, bool(environ.get("GIT_TOKEN")))
     numbered = {"GIT_CONFIG_COUNT": str(first + len(settings))}
     for number, (key, value) in enumerate(settings, first):
         numbered.update({f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value})
@@ -107,7 +112,7 @@ _QUIET = {
 }
 
 
-def _settings(repository: str, has_token: bool) -> list[tuple[str, str]]:
+def _git_settings(repository: str, has_token: bool) -> list[tuple[str, str]]:
     settings = [("core.hooksPath", "/dev/null")]
     settings += [(f"protocol.{name}", "never") for name in ("allow", "ext.allow", "fd.allow")]  # ext:: runs a command
     settings += [(f"protocol.{name}.allow", "always") for name in ("https", "http", "ssh", "git")]
@@ -122,17 +127,23 @@ def _settings(repository: str, has_token: bool) -> list[tuple[str, str]]:
     return settings
 
 
-def _fetch(at: list[str], repository: str, commit: str, git: Mapping[str, str], plain: Mapping[str, str]) -> None:
+def _fetch_commit(
+    git_command: list[str],
+    repository: str,
+    commit: str,
+    clone_environ: Mapping[str, str],
+    environ_without_git: Mapping[str, str],
+) -> None:
     """Fetch only the commit, or all branches if the server cannot send a commit by its hash. Tries three times."""
-    alone = [*at, "fetch", "--quiet", "--depth=1", "--no-tags", "--", repository, commit]
-    everything = [*at, "fetch", "--quiet", "--", repository, *_BRANCHES]
+    alone = [*git_command, "fetch", "--quiet", "--depth=1", "--no-tags", "--", repository, commit]
+    everything = [*git_command, "fetch", "--quiet", "--", repository, *_BRANCHES]
     for remaining in reversed(range(TRIES)):
-        code, output = _call(alone, git)
+        code, output = _run_command(alone, clone_environ)
         if code:
-            code, more = _call(everything, git)
+            code, more = _run_command(everything, clone_environ)
             output += more
             if code == 0:
-                code, more = _call([*at, "cat-file", "-e", f"{commit}^{{commit}}"], plain)
+                code, more = _run_command([*git_command, "cat-file", "-e", f"{commit}^{{commit}}"], environ_without_git)
                 output += more
         if code == 0:
             return
@@ -145,9 +156,9 @@ def _fetch(at: list[str], repository: str, commit: str, git: Mapping[str, str], 
     raise StartFailure(CRASHED, title, "a private repository needs secrets.GIT_TOKEN and https")
 
 
-def _fetch_submodules(at: list[str], commit: str, git: Mapping[str, str]) -> None:
-    words = [*at, "submodule", "--quiet", "update", "--init", "--recursive", "--depth=1"]
-    code, output = _call(words, git)
+def _fetch_submodules(git_command: list[str], commit: str, clone_environ: Mapping[str, str]) -> None:
+    words = [*git_command, "submodule", "--quiet", "update", "--init", "--recursive", "--depth=1"]
+    code, output = _run_command(words, clone_environ)
     if code:
         reason = next((line for line in output.split("\n") if line.startswith("fatal: ")), _last_line(output))
         hint = (
@@ -157,13 +168,13 @@ def _fetch_submodules(at: list[str], commit: str, git: Mapping[str, str]) -> Non
         raise StartFailure(CRASHED, f"cannot fetch the submodules of {commit}: {reason}", hint)
 
 
-def _try(what: str, words: list[str], environ: Mapping[str, str]) -> None:
-    code, output = _call(words, environ)
+def _run_or_fail_start(what: str, words: list[str], environ: Mapping[str, str]) -> None:
+    code, output = _run_command(words, environ)
     if code:
         raise StartFailure(CRASHED, f"cannot {what}: {_last_line(output).rpartition(': ')[2]}", SPACE_HINT)
 
 
-def _call(words: list[str], environ: Mapping[str, str]) -> tuple[int, str]:
+def _run_command(words: list[str], environ: Mapping[str, str]) -> tuple[int, str]:
     done = subprocess.run(
         words, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
     )

@@ -52,25 +52,25 @@ def code_files(root: Path, without: list[Path], scratch: Path) -> CodeFiles:
     scratch: folder in which to create a temporary repository.
     Raises Failure if git fails.
     """
-    return _Search(root, without, scratch).files()
+    return _CodeFileSearch(root, without, scratch).find_code_files()
 
 
-class _Search:
+class _CodeFileSearch:
     def __init__(self, root: Path, without: list[Path], scratch: Path) -> None:
         self.root, self.scratch = root, scratch
         self.root_bytes = os.fsencode(root)
         self.without = {os.fsencode(folder) for folder in without}
         self.git = Git(root)
 
-    def files(self) -> CodeFiles:
-        named = self._jobcignored()
+    def find_code_files(self) -> CodeFiles:
+        named = self._list_jobcignored_paths()
         is_repository = self._is_in_repository()
         secrets: list[str] = []
         if is_repository:
-            tracked = self.git.paths("ls-files", "--cached", "--recurse-submodules")
-            candidates = [*tracked, *self.git.paths("ls-files", "--others", "--exclude-standard")]
+            tracked = self.git.list_paths("ls-files", "--cached", "--recurse-submodules")
+            candidates = [*tracked, *self.git.list_paths("ls-files", "--others", "--exclude-standard")]
         else:
-            candidates, secrets = self._plain()
+            candidates, secrets = self._find_plain_files()
         paths = sorted({path for path in candidates if self._is_code(path)} - named)
         return CodeFiles(paths, self._ignored_paths(named) if is_repository else [], secrets, is_repository)
 
@@ -88,24 +88,24 @@ class _Search:
                     DATA_BROKEN,
                 )
             return False
-        return not self.git.says("check-ignore", "-q", ".")
+        return not self.git.exits_with_zero("check-ignore", "-q", ".")
 
-    def _jobcignored(self) -> set[bytes]:
+    def _list_jobcignored_paths(self) -> set[bytes]:
         if not self._has_file(b".jobcignore"):
             return set()
         with temporary_repository(self.root, self.scratch, ".jobcignore") as git:
-            return set(git.paths("ls-files", "--others", "--ignored", "--exclude-per-directory=.jobcignore"))
+            return set(git.list_paths("ls-files", "--others", "--ignored", "--exclude-per-directory=.jobcignore"))
 
     def _ignored_paths(self, named: set[bytes]) -> list[str]:
-        ignored = self.git.paths("ls-files", "--others", "--ignored", "--exclude-standard", "--directory")
+        ignored = self.git.list_paths("ls-files", "--others", "--ignored", "--exclude-standard", "--directory")
         of_jobcignore = {path[: slash.start()] for path in named for slash in re.finditer(rb"/|\Z", path)}
         return [os.fsdecode(path) for path in sorted({path.rstrip(b"/") for path in ignored} - of_jobcignore)]
 
-    def _plain(self) -> tuple[list[bytes], list[str]]:
+    def _find_plain_files(self) -> tuple[list[bytes], list[str]]:
         """Return every file, link and empty folder that may be code, and the files left out as likely secrets."""
         found: list[bytes] = []
         secrets: list[bytes] = []
-        for folder, is_empty, names in self._walk(self._raise_unreadable):
+        for folder, is_empty, names in self._walk_code_folders(self._raise_unreadable):
             paths = sorted(os.path.relpath(os.path.join(folder, name), self.root_bytes) for name in names)
             secrets += [path for path in paths if looks_secret(os.fsdecode(path))]
             found += [path for path in paths if not looks_secret(os.fsdecode(path)) and self._is_plain(path)]
@@ -113,7 +113,7 @@ class _Search:
                 found.append(os.path.relpath(folder, self.root_bytes))
         if self._has_file(b".gitignore"):
             with temporary_repository(self.root, self.scratch, ".gitignore") as git:
-                ignored = set(git.paths("check-ignore", "--no-index", paths=found))
+                ignored = set(git.list_paths("check-ignore", "--no-index", paths=found))
             found = [path for path in found if path not in ignored]
         return found, [os.fsdecode(path) for path in secrets]
 
@@ -122,9 +122,11 @@ class _Search:
         return os.path.islink(whole) or os.path.isfile(whole)
 
     def _has_file(self, name: bytes) -> bool:
-        return any(name in names for _, _, names in self._walk(None))
+        return any(name in names for _, _, names in self._walk_code_folders(None))
 
-    def _walk(self, on_error: Callable[[OSError], None] | None) -> Iterator[tuple[bytes, bool, list[bytes]]]:
+    def _walk_code_folders(
+        self, on_error: Callable[[OSError], None] | None
+    ) -> Iterator[tuple[bytes, bool, list[bytes]]]:
         """Yield each folder that may contain code, whether it is empty, and the names of its files and links."""
         for folder, folders, files in os.walk(self.root_bytes, onerror=on_error):
             is_empty = not folders and not files

@@ -33,19 +33,22 @@ class Git:
     def __init__(self, folder: Path, git_dir: Path | None = None) -> None:
         self.folder, self.git_dir = folder, git_dir
 
-    def paths(self, *words: str, paths: list[bytes] | None = None) -> list[bytes]:
-        """Run `git WORDS -z` with `paths` as input, and return the paths it prints. Raises Failure as says() does."""
-        code, output = self._run([*words, "-z", *(["--stdin"] if paths is not None else [])], paths)
+    def list_paths(self, *words: str, paths: list[bytes] | None = None) -> list[bytes]:
+        """Run `git WORDS -z` with `paths` as input, and return the paths it prints.
+
+        Raises Failure as exits_with_zero() does.
+        """
+        code, output = self._run_git([*words, "-z", *(["--stdin"] if paths is not None else [])], paths)
         return [path for path in output.split(b"\0") if path] if code == 0 else []
 
-    def says(self, *words: str) -> bool:
+    def exits_with_zero(self, *words: str) -> bool:
         """Return True if git exits with 0, and False if it exits with 1.
 
         Raises Failure if git is missing, hangs, reports an error, or cannot read an ignore file.
         """
-        return self._run(list(words), None)[0] == 0
+        return self._run_git(list(words), None)[0] == 0
 
-    def _run(self, words: list[str], paths: list[bytes] | None) -> tuple[int, bytes]:
+    def _run_git(self, words: list[str], paths: list[bytes] | None) -> tuple[int, bytes]:
         if shutil.which("git") is None:
             raise Failure(
                 f"git was not found on {os.uname().nodename}, and {self.folder} is in a git repository",
@@ -89,7 +92,7 @@ def temporary_repository(folder: Path, beside: Path, read: str) -> Iterator[Git]
         raise Failure(f"git is needed to read {read} in {folder}", "install git; or remove the file", DATA_BROKEN)
     git_dir = Path(tempfile.mkdtemp(prefix=".git.", dir=beside))
     try:
-        Git(beside).says("init", "--quiet", "--bare", "--template=", str(git_dir))
+        Git(beside).exits_with_zero("init", "--quiet", "--bare", "--template=", str(git_dir))
         yield Git(folder, git_dir)
     finally:
         shutil.rmtree(git_dir, ignore_errors=True)

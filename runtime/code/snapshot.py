@@ -53,7 +53,7 @@ def copy_code(
         raise Failure(f"the code folder {root} does not exist", "check code.root in the spec", DATA_BROKEN)
     without = [project / "artifacts", runs.parent]
     files = code_files(folder, without, run)
-    size = _size(folder, files.paths)
+    size = _total_size(folder, files.paths)
     if size > max_bytes:
         raise Failure(
             f"the code in {folder} is {size // MIB} MiB, more than the {max_bytes // MIB} MiB of a snapshot",
@@ -61,11 +61,11 @@ def copy_code(
             " or code=shared",
             DATA_BROKEN,
         )
-    copy = _Copy(folder, run / "code", run / COPIED_FILES)
+    copy = _CodeCopy(folder, run / "code", run / COPIED_FILES)
     if not files.is_repository:
         _describe_plain_copy(folder, files, size)
     try:
-        copy.fill(files.paths)
+        copy.copy_files(files.paths)
         links = link_ignored(copy, files.ignored, project, runs, is_linked)
     except OSError as error:
         name = os.fsdecode(error.filename) if error.filename else str(copy.folder)
@@ -84,14 +84,14 @@ def copy_code(
         raise Failure(f"the script {script} is not in the copy of {folder}", hint, DATA_BROKEN)
 
 
-class _Links(NamedTuple):
+class _IgnoredEntries(NamedTuple):
     """The entries that git ignores, relative to the code folder: those linked into the copy, and those left out."""
 
     linked: list[str]
     left_out: list[str]
 
 
-class _Copy:
+class _CodeCopy:
     """The copy of `root` in `folder`.
 
     record: file with the size and modification time of each file when it was copied. A file that differs, such as a
@@ -104,7 +104,7 @@ class _Copy:
         self.umask = os.umask(0)
         os.umask(self.umask)
 
-    def fill(self, paths: list[bytes]) -> None:
+    def copy_files(self, paths: list[bytes]) -> None:
         """Copy the files. Raises OSError."""
         states = self._read_record()
         if self.folder.is_dir():
@@ -127,8 +127,8 @@ class _Copy:
             if keeps_written and _was_changed_by_job(target, states.get(path)):
                 self.kept.append(os.fsdecode(path))
                 continue
-            self._copy(os.path.join(os.fsencode(self.root), path), target)
-            if state := _state(target):
+            self._copy_entry(os.path.join(os.fsencode(self.root), path), target)
+            if state := _size_and_mtime(target):
                 states[path] = state
 
     def _read_record(self) -> _States:
@@ -150,7 +150,7 @@ class _Copy:
                 elif os.readlink(path).startswith(f"{self.root}/"):
                     os.unlink(path)
 
-    def _copy(self, source: bytes, target: bytes) -> None:
+    def _copy_entry(self, source: bytes, target: bytes) -> None:
         """Copy one file, link or empty folder, with its mode and times. Replaces parent folders that are links."""
         self.make_parents(os.path.dirname(target))
         status = os.lstat(source)
@@ -177,7 +177,7 @@ class _Copy:
             os.mkdir(folder)
 
 
-def _state(path: bytes) -> tuple[int, int] | None:
+def _size_and_mtime(path: bytes) -> tuple[int, int] | None:
     """Return a regular file's size and its modification time in seconds, or None if there is no such file."""
     try:
         status = os.lstat(path)
@@ -191,13 +191,13 @@ def _was_changed_by_job(target: bytes, copied: tuple[int, int] | None) -> bool:
 
     Some file systems round a timestamp when it reaches the disk, so it may change by a second.
     """
-    now = _state(target)
+    now = _size_and_mtime(target)
     return now is not None and (copied is None or now[0] != copied[0] or abs(now[1] - copied[1]) > 1)
 
 
-def link_ignored(copy: _Copy, ignored: list[str], project: Path, runs: Path, is_linked: bool) -> _Links:
+def link_ignored(copy: _CodeCopy, ignored: list[str], project: Path, runs: Path, is_linked: bool) -> _IgnoredEntries:
     """Link the ignored entries that a script may need. is_linked: whether the nodes can read them. Raises OSError."""
-    links = _Links([], [])
+    links = _IgnoredEntries([], [])
     artifacts = project / "artifacts"
     for name in ignored:
         target, link = copy.root / name, copy.folder / name
@@ -217,23 +217,23 @@ def link_ignored(copy: _Copy, ignored: list[str], project: Path, runs: Path, is_
     return links
 
 
-def _describe_copy(copied: int, links: _Links) -> str:
+def _describe_copy(copied: int, links: _IgnoredEntries) -> str:
     """Return what was copied, linked and omitted, in 80 columns if possible, or "" if everything was copied."""
     if not links.linked and not links.left_out:
         return ""
-    for most in (3, 2, 1):
+    for max_names in (3, 2, 1):
         parts = [f"code: {copied} files copied"]
         if links.linked:
-            parts.append(f"linked: {_abbreviate_names(links.linked, most)}")
+            parts.append(f"linked: {_abbreviate_names(links.linked, max_names)}")
         if links.left_out:
-            parts.append(f"left out: {_abbreviate_names(links.left_out, most)}")
+            parts.append(f"left out: {_abbreviate_names(links.left_out, max_names)}")
         line = "; ".join(parts)
         if len(line) <= LINE_WIDTH:
             break
     return line
 
 
-def _size(root: Path, paths: list[bytes]) -> int:
+def _total_size(root: Path, paths: list[bytes]) -> int:
     size = 0
     for path in paths:
         with suppress(OSError):  # removed in the meantime
@@ -273,9 +273,9 @@ def _list_folders(folder: str | Path) -> list[str]:
         return []
 
 
-def _abbreviate_names(names: list[str], most: int) -> str:
+def _abbreviate_names(names: list[str], max_names: int) -> str:
     """Return the first `most` names, quoted and truncated to 16 characters, and how many more there are."""
-    quoted = [quote_shell_word(name) for name in names[:most]]
+    quoted = [quote_shell_word(name) for name in names[:max_names]]
     shown = [name if len(name) <= NAME_WIDTH else f"{name[: NAME_WIDTH - 1]}…" for name in quoted]
-    more = f" and {len(names) - most} more" if len(names) > most else ""
+    more = f" and {len(names) - max_names} more" if len(names) > max_names else ""
     return ", ".join(shown) + more

@@ -40,7 +40,7 @@ def main(argv: list[str]) -> int:
         reject_live_node(settings, payload, environ)
         failed = _add_secrets(settings, environ, payload)
         environ.update(JOBC_INSIDE=str(int(failed)), JOBC_STARTER=f"{os.getpid()} {process_start_time(os.getpid())}")
-        command = ContainerNode(artifact, settings, environ, payload).command()
+        command = ContainerNode(artifact, settings, environ, payload).build_command()
     except NodeFailure as failure:
         if payload == "preflight":  # nothing can be checked inside the container
             record_and_print_failure(environ, "check", failure)

@@ -41,14 +41,14 @@ class ContainerNode:
         self.host = os.uname().nodename
         self.project = environ.get("JOBC_PROJECT") or os.getcwd()
 
-    def command(self) -> list[str] | None:
+    def build_command(self) -> list[str] | None:
         """Return the command that starts bash inside, or None if `check` finds no image. Raises NodeFailure."""
         return self._docker_command() if self.runtime == "docker" else self._apptainer_command()
 
     def _docker_command(self) -> list[str] | None:
         if not self._find_docker_image():
             return None
-        container = self._container(self.image)
+        container = self._make_container_start(self.image)
         self._try_image(docker_command(container))
         options = []
         if self.payload in ("train", "smoke"):
@@ -64,15 +64,15 @@ class ContainerNode:
         """
         run, attempt, rank = (self.environ[f"JOBC_{name}"] for name in ("RUN_DIR", "ATTEMPT", "NODE_RANK"))
         name = f"jobc-{os.path.basename(run)}-{attempt}-node{rank}-{zlib.crc32(os.fsencode(run))}"
-        self._run("docker", "rm", "--", name)  # removes a stopped container, but not a running one
-        if self._run("docker", "container", "inspect", "--", name).returncode == 0:
+        self._run_command("docker", "rm", "--", name)  # removes a stopped container, but not a running one
+        if self._run_command("docker", "container", "inspect", "--", name).returncode == 0:
             title = f"the container {name} already runs on {self.host}"
             raise NodeAlreadyRunning(CRASHED, title, f"docker stop {name}")
         return name
 
     def _apptainer_command(self) -> list[str]:
         image, program = self._find_apptainer_image()
-        container = self._container(image)
+        container = self._make_container_start(image)
         self.environ.update(apptainer_variables(container.variables, program, self.environ))
         command = apptainer_command(container, program)
         self._try_image(command)
@@ -80,19 +80,19 @@ class ContainerNode:
 
     def _find_docker_image(self) -> bool:
         """Pull the image if this node lacks it. Return False if it is missing and the payload is check."""
-        if not self._which("docker"):
+        if not self._find_program("docker"):
             raise NodeFailure(DATA_BROKEN, f"no docker on {self.host}", "install Docker there, or container=apptainer")
-        done = self._run("docker", "version", "--format", "{{.Server.Version}}")
+        done = self._run_command("docker", "version", "--format", "{{.Server.Version}}")
         if done.returncode != 0:
             hint = "is Docker's daemon running, and are you in the docker group?"
             title = f"docker does not respond on {self.host}: {first_error_line(done.stdout)}"
             raise NodeFailure(DATA_BROKEN, title, hint)
-        if self._run("docker", "image", "inspect", self.image).returncode == 0:
+        if self._run_command("docker", "image", "inspect", self.image).returncode == 0:
             return True
         if self.payload == "check":
             return False  # the job's start pulls the image and prints that this takes time
         print(f"jobc: {self.host} is pulling the image {self.image}", file=sys.stderr, flush=True)
-        done = self._run("docker", "pull", "--quiet", self.image)
+        done = self._run_command("docker", "pull", "--quiet", self.image)
         if done.returncode != 0:
             title = f"no image {self.image} on {self.host}: {first_error_line(done.stdout)}"
             raise NodeFailure(DATA_BROKEN, title, "check the image's name; for a private image, run docker login")
@@ -101,7 +101,7 @@ class ContainerNode:
     def _find_apptainer_image(self) -> tuple[str, str]:
         """Return the path or URL of the image, and the path of apptainer or singularity."""
         image = self.image
-        program = self._which("apptainer") or self._which("singularity")
+        program = self._find_program("apptainer") or self._find_program("singularity")
         if not program:
             hint = "python.modules=[apptainer], if the site has it as a module"
             raise NodeFailure(DATA_BROKEN, f"no apptainer or singularity on {self.host}", hint)
@@ -114,7 +114,7 @@ class ContainerNode:
 
     def _try_image(self, command: Sequence[str]) -> None:
         """Raise NodeFailure if bash does not start in the image. In preflight, print a line if it starts."""
-        done = self._run(*command, "-c", ":")
+        done = self._run_command(*command, "-c", ":")
         if done.returncode != 0:
             line = first_error_line(done.stdout)
             title = f"image {self.image} does not start on {self.host}: {line}"
@@ -122,18 +122,18 @@ class ContainerNode:
         if self.payload == "preflight":
             print(f"ok    image {self.image} starts under {self.runtime}", flush=True)
 
-    def _container(self, image: str) -> ContainerStart:
+    def _make_container_start(self, image: str) -> ContainerStart:
         return ContainerStart(
             image,
             self._working_directory(),
-            tuple(self._mounts()),
+            tuple(self._mount_options()),
             variables_to_pass(self.environ, self.settings.secrets),
             tuple(self.chosen["options"]),
             node_devices(self.settings.gpus),
             self.settings.shm_bytes,
         )
 
-    def _mounts(self) -> Iterator[str]:
+    def _mount_options(self) -> Iterator[str]:
         """Yield values for --mount: the spec's mounts, then the job's existing folders that they do not cover.
 
         Raises NodeFailure if one of the spec's paths is missing.
@@ -144,13 +144,13 @@ class ContainerNode:
                 hint = "this path comes from mounts or storage.data, and must exist on every node"
                 raise NodeFailure(DATA_BROKEN, f"no {mount['source']} on {self.host}", hint)
             binds.setdefault(mount["target"], mount_option_value(mount["source"], mount["target"], mount["read_only"]))
-        for folder in filter(os.path.isdir, self._folders()):
+        for folder in filter(os.path.isdir, self._job_folders()):
             path = os.path.abspath(folder)
             if path != "/":
                 binds.setdefault(path, mount_option_value(path, path, False))
         yield from binds.values()
 
-    def _folders(self) -> Iterator[str]:
+    def _job_folders(self) -> Iterator[str]:
         environ = self.environ
         yield self.project
         yield os.path.join(self.project, self.settings.code_root)
@@ -166,10 +166,10 @@ class ContainerNode:
         path = self.environ.get("PWD", "")
         return path if os.path.isabs(path) and os.path.realpath(path) == os.getcwd() else os.getcwd()
 
-    def _which(self, program: str) -> str:
+    def _find_program(self, program: str) -> str:
         return shutil.which(program, path=self.environ.get("PATH")) or ""
 
-    def _run(self, *command: str) -> subprocess.CompletedProcess[str]:
+    def _run_command(self, *command: str) -> subprocess.CompletedProcess[str]:
         """Run a command without stdin; its stderr is merged into stdout."""
         return subprocess.run(
             command,

@@ -42,7 +42,7 @@ class Place:
         own_run = self.artifact.parent.parent  # the artifact is RUN/artifact/ATTEMPT
         self.own_run = Run(own_run) if sweep is None and os.path.isfile(own_run / "state/run") else None
         self.is_moved = False
-        self.project: Path = self._project() if sweep is None else sweep.project
+        self.project: Path = self._project_folder() if sweep is None else sweep.project
         is_elsewhere = self.is_moved or bool(os.environ.get("JOBC_RUN_ROOT"))
         if sweep is not None:
             is_elsewhere = sweep.job.is_elsewhere
@@ -65,7 +65,7 @@ class Place:
         """Return the artifact whose jobctl is this program."""
         return cls(Path(sys.argv[0]).parent)
 
-    def _project(self) -> Path:
+    def _project_folder(self) -> Path:
         """Return the folder that contains artifacts/, or the working directory if the artifact was moved."""
         if self.own_run is not None:
             return Path(read_keys(self.own_run.path / "state/run").get("project", "/"))
@@ -100,8 +100,8 @@ class Place:
         from .sweep_engine import SweepEngine
 
         sweep = self.choose_run(named_run)
-        number = read_points(sweep.path / f"artifact/{sweep.attempt}").find(named).number
-        run = SweepEngine(self.engine()).points(sweep)[number].run
+        number = read_points(sweep.path / f"artifact/{sweep.attempt}").find_point(named).number
+        run = SweepEngine(self.engine()).points_of_run(sweep)[number].run
         if not is_complete_run(run.path):
             title = f"point {number} of sweep {sweep.id} has no run: it has not been started, or its run was removed"
             raise Failure(title, f"jobctl submit --point {number} starts it")

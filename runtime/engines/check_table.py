@@ -74,7 +74,7 @@ class Table:
 
     def add_check(self, node: int, level: str, check: str, text: str, hint: str = "", number: str = "") -> None:
         """Add a result to its row. Successful results with a number share one row, which contains the lowest number."""
-        least = _number(number) if level == "ok" else None
+        least = _float_or_none(number) if level == "ok" else None
         key = (level, check) if least is not None else (level, check, text)
         row = self.rows.setdefault(key, CheckRow(level, check, text, hint))
         row.nodes.add(node)
@@ -105,7 +105,7 @@ class Table:
         for node, output in enumerate(self.outputs):
             if not output.ended:
                 why = ": ".join(filter(None, ("no answer", output.error or "; ".join(output.lines))))
-                self.add_check(node, "FAIL", "answer", why, output.hint or _hint(why, output.name))
+                self.add_check(node, "FAIL", "answer", why, output.hint or _unreachable_host_hint(why, output.name))
         for (check, hint), values in self.same.items():
             self.compare(check, hint, values)
         checks = list(dict.fromkeys(row.check for row in self.rows.values()))
@@ -146,7 +146,7 @@ def fold_node_names(names: Iterable[str]) -> str:
         match = re.fullmatch("(.*?)([0-9]+)([^0-9]*)", name)
         before, number, after = match.groups() if match else (name, "", "")
         ranges = groups.setdefault((before, after), [])
-        if ranges and number and _follows(number, ranges[-1][1]):
+        if ranges and number and _continues_range(number, ranges[-1][1]):
             ranges[-1] = (ranges[-1][0], number)
         else:
             ranges.append((number, number))
@@ -160,21 +160,21 @@ def fold_node_names(names: Iterable[str]) -> str:
     return printed
 
 
-def _follows(number: str, last: str) -> bool:
+def _continues_range(number: str, last: str) -> bool:
     """Return whether `number` continues a range ending in `last`: 10 follows 9 and 09, but 010 does not follow 9."""
     if not last or len(number) > 18 or len(last) > 18 or int(number) != int(last) + 1:
         return False
     return len(number) == len(last) + (last.strip("9") == "")
 
 
-def _number(text: str) -> float | None:
+def _float_or_none(text: str) -> float | None:
     try:
         return float(text)
     except ValueError:
         return None
 
 
-def _hint(text: str, name: str) -> str:
+def _unreachable_host_hint(text: str, name: str) -> str:
     """Return a hint for an unreachable host, based on ssh's output."""
     denied = re.search("[^ :]+@[^ :]+(?=: Permission denied)", text)
     if "Permission denied" in text:

@@ -154,7 +154,7 @@ class Engine:
             return
         statuses, attempt = run.statuses(), run.attempt
         for node in run.nodes():
-            text = _describe(node, run.silent_s(node))
+            text = _describe_node(node, run.silent_s(node))
             if node.attempt is not None and node.attempt != attempt:
                 text += f", attempt {node.attempt}"
             progress = run.progress(node.first_rank)
@@ -351,7 +351,7 @@ def state_of_ended_run(run: Run, code: int | None, reason: str = "") -> State:
     return State("failed", f"failed (exit {meaning})", code, reason)
 
 
-def _describe(node: NodeState, silent_s: float | None) -> str:
+def _describe_node(node: NodeState, silent_s: float | None) -> str:
     host = one_line(node.host)
     since = "an unknown time" if node.started is None else format_utc(node.started)
     if node.ended is not None:

@@ -50,14 +50,14 @@ class HostCopies:
         (run / _MARK).touch()
         self.is_sent = True
         paths = [f"{_ARTIFACT}{attempt}", "state/run"]
-        code = self.send([*paths, "code"] if has_code and code_kind != "rsync" else paths, self.hosts)
+        code = self.send_paths([*paths, "code"] if has_code and code_kind != "rsync" else paths, self.hosts)
         if not code and has_code and code_kind == "rsync":
             code = self.client.call_on_all_hosts(self.hosts, self._send_code, print_to_stderr)
         if not code and secrets_folder_of_run(run).is_dir():
             code = self.client.call_on_all_hosts(self.hosts, self._send_secrets, print_to_stderr)
         return code
 
-    def send(self, paths: Sequence[str], hosts: Sequence[HostEntry]) -> int:
+    def send_paths(self, paths: Sequence[str], hosts: Sequence[HostEntry]) -> int:
         """Send files and folders of the run, and return the worst exit code."""
         words = ["sh", "-c", host_commands.RECEIVE, str(self.run.path), run_checksum(self.run)]
         feed = partial(_write_archive, self.run.path, paths)
@@ -94,7 +94,7 @@ class HostCopies:
         if shutil.which("rsync") is None:
             say("FAIL  rsync not found on this machine: install it, or use code=snapshot")
             return DATA_BROKEN
-        with self.client.answering(host, ["sh", "-c", host_commands.LAST_CODE, run], say) as process:
+        with self.client.open_process(host, ["sh", "-c", host_commands.LAST_CODE, run], say) as process:
             answer = b"" if process.stdout is None else process.stdout.read(_MOST_BYTES)
         folder = os.fsdecode(answer).rstrip("\n")
         if process.returncode or not folder:
@@ -150,9 +150,9 @@ def _write_archive(folder: Path, names: Sequence[str], file: BinaryIO) -> None:
     with contextlib.suppress(BrokenPipeError), tarfile.open(fileobj=file, mode="w|", format=form) as archive:
         for name in names:
             copy = artifact_copy_of_attempt(folder, int(name[len(_ARTIFACT) :])) if name.startswith(_ARTIFACT) else None
-            archive.add(str(copy or folder / name), name, filter=_writable)
+            archive.add(str(copy or folder / name), name, filter=_make_writable)
 
 
-def _writable(member: tarfile.TarInfo) -> tarfile.TarInfo:
+def _make_writable(member: tarfile.TarInfo) -> tarfile.TarInfo:
     member.mode |= 0o200
     return member

@@ -54,7 +54,7 @@ class HostStateCopier:
             time.sleep(1)
             self._copy_states(self.hosts)
 
-    def update(self) -> None:
+    def copy_states_and_metrics(self) -> None:
         """Copy all nodes' states, and the metrics of each node's first rank."""
         self._copy_states(self.hosts)
         self._call_for_hosts(
@@ -69,7 +69,7 @@ class HostStateCopier:
     def copy_rendezvous(self) -> bool:
         """Copy node 0's rendezvous endpoint, and return whether it is known."""
         words = ["sh", "-c", host_commands.MEETING, str(self.run.path), str(self.attempt)]
-        found = self._ask(self.hosts[0], words, ("head", "link"))
+        found = self._request_files(self.hosts[0], words, ("head", "link"))
         for name, file in found.items():
             replace_file(self.run.path / "state" / name, file.content, file.changed)
         return self.has_reported_rendezvous()
@@ -84,7 +84,7 @@ class HostStateCopier:
         if keys.get("ended") and not keys.get("lingers") and os.path.lexists(self.run.path / ends[0]):
             return
         words = ["sh", "-c", host_commands.STATE, str(self.run.path), name, str(self.attempt)]
-        found = self._ask(host, words, ("state/.now", state, *ends))
+        found = self._request_files(host, words, ("state/.now", state, *ends))
         if state not in found or "state/.now" not in found:
             return
         for end in ends:
@@ -93,8 +93,8 @@ class HostStateCopier:
         age_s = found["state/.now"].changed - found[state].changed  # on the host's clock
         replace_file(self.run.path / state, found[state].content, time.time() - age_s)
 
-    def _ask(self, host: HostEntry, words: Sequence[str], names: Collection[str]) -> dict[str, _File]:
-        with self.client.answering(host, words) as process:
+    def _request_files(self, host: HostEntry, words: Sequence[str], names: Collection[str]) -> dict[str, _HostFile]:
+        with self.client.open_process(host, words) as process:
             assert process.stdout is not None
             return _unpack_archive(process.stdout, names)
 
@@ -129,7 +129,7 @@ class HostStateCopier:
         path = self.run.path / name
         size = regular_file_size(path) or 0
         words = ["sh", "-c", host_commands.REST_OF_FILE, str(self.run.path), name, str(size + 1)]
-        with self.client.answering(host, words) as process:
+        with self.client.open_process(host, words) as process:
             assert process.stdout is not None
             block = process.stdout.read(BLOCK)
             if block:
@@ -152,7 +152,7 @@ class HostStateCopier:
         self.client.call_on_all_hosts(hosts, run_quietly)
 
 
-class _File(NamedTuple):
+class _HostFile(NamedTuple):
     """A small file from a host. changed: its modification time, in seconds since the epoch"""
 
     content: bytes
@@ -162,8 +162,8 @@ class _File(NamedTuple):
 class _BoundedStream:
     """The first bytes of a stream, as a file for tarfile."""
 
-    def __init__(self, stream: IO[bytes], most: int) -> None:
-        self._stream, self._left = stream, most
+    def __init__(self, stream: IO[bytes], max_bytes: int) -> None:
+        self._stream, self._left = stream, max_bytes
 
     def read(self, size: int) -> bytes:
         data = self._stream.read(min(size, self._left))
@@ -171,7 +171,7 @@ class _BoundedStream:
         return data
 
 
-def _unpack_archive(stream: IO[bytes], names: Collection[str]) -> dict[str, _File]:
+def _unpack_archive(stream: IO[bytes], names: Collection[str]) -> dict[str, _HostFile]:
     """Return a tar archive's files by name, or {} if it contains anything other than files with these names.
 
     A host could send a link, which would make this machine read or write elsewhere.
@@ -183,7 +183,7 @@ def _unpack_archive(stream: IO[bytes], names: Collection[str]) -> dict[str, _Fil
                 opened = archive.extractfile(member) if member.isreg() and member.name in names else None
                 if opened is None:
                     return {}
-                files[member.name] = _File(opened.read(), member.mtime)
+                files[member.name] = _HostFile(opened.read(), member.mtime)
     except (tarfile.TarError, OSError, EOFError, ValueError):
         return {}
     return files

@@ -53,14 +53,14 @@ class LocalCommand(NamedTuple):
 
 
 class HostClient:
-    """Client that opens an ssh connection for each command and host. Other clients override run() or command()."""
+    """Opens an ssh connection for each command and host. Other clients override run() or build_command()."""
 
     def __init__(self, ssh_command: Sequence[str], fanout: int) -> None:
         """ssh_command: ssh with its options; fanout: simultaneous connections"""
         self.ssh_command, self.fanout = list(ssh_command), fanout
-        self._processes = _Processes()
+        self._processes = _RunningPrograms()
 
-    def command(self, host: HostEntry, words: Sequence[str], options: Sequence[str] = ()) -> LocalCommand:
+    def build_command(self, host: HostEntry, words: Sequence[str], options: Sequence[str] = ()) -> LocalCommand:
         return LocalCommand([*self.ssh_command, *options, "--", host.name, quote_for_remote_shell(words)])
 
     def run(
@@ -73,7 +73,7 @@ class HostClient:
         """
 
         def run_on_one_host(host: HostEntry, say_of: Say) -> int:
-            command = self.command(host, [host.name if word == HOST else word for word in words])
+            command = self.build_command(host, [host.name if word == HOST else word for word in words])
             return self._processes.run(command, say_of, timeout_s=timeout_s)
 
         return self.call_on_all_hosts(hosts, run_on_one_host, say)
@@ -104,18 +104,18 @@ class HostClient:
             try:
                 return max((future.result() for future in futures), default=0)
             except BaseException:
-                self.end()  # otherwise, the pool would wait for them
+                self.end_programs()  # otherwise, the pool would wait for them
                 raise
 
     def run_on(self, host: HostEntry, words: Sequence[str], say: Say, feed: Feed | None = None) -> int:
         """Run a command on one host, and return its exit code. feed: writes the command's input"""
-        return self._processes.run(self.command(host, words), say, feed)
+        return self._processes.run(self.build_command(host, words), say, feed)
 
     def run_here(self, words: Sequence[str], say: Say) -> int:
         return self._processes.run(LocalCommand(words), say)
 
     @contextlib.contextmanager
-    def answering(
+    def open_process(
         self, host: HostEntry, words: Sequence[str], say: Say | None = None
     ) -> Iterator[subprocess.Popen[bytes]]:
         """Yield a process that runs the command on the host. Output of the host's start-up files is skipped. The
@@ -123,19 +123,19 @@ class HostClient:
 
         say: called with each line of its stderr, which is dropped by default.
         """
-        command = self.command(host, [*_AFTER_BEGINS, *words])
+        command = self.build_command(host, [*_AFTER_BEGINS, *words])
         with tempfile.TemporaryFile() as errors:
-            with self._processes.started(command, errors=errors) as process:
+            with self._processes.start_program(command, errors=errors) as process:
                 assert process.stdout is not None
                 _skip_to_begin(process.stdout)
                 yield process
             if say is not None:
                 errors.seek(0)
                 for line in errors:
-                    say(_text(line))
+                    say(_decode_line(line))
 
-    def end(self) -> None:
-        self._processes.end()
+    def end_programs(self) -> None:
+        self._processes.end_programs()
 
 
 class PdshClient(HostClient):
@@ -177,7 +177,7 @@ class LocalNodesClient(HostClient):
         super().__init__((), nodes)
         self.nodes, self.gpus = nodes, gpus
 
-    def command(self, host: HostEntry, words: Sequence[str], options: Sequence[str] = ()) -> LocalCommand:
+    def build_command(self, host: HostEntry, words: Sequence[str], options: Sequence[str] = ()) -> LocalCommand:
         """Return the command, with the variable that selects the node's GPUs from those available to this program."""
         if self.nodes == 1 or not self.gpus:
             return LocalCommand(words)
@@ -187,8 +187,8 @@ class LocalNodesClient(HostClient):
         return LocalCommand(words, {"CUDA_VISIBLE_DEVICES": ",".join(numbers[first : first + self.gpus]) or "-1"})
 
 
-class _Processes:
-    """The programs that a client is running. end() terminates all of them, and increments `attempt`."""
+class _RunningPrograms:
+    """The programs that a client is running. end_programs() terminates all of them, and increments `attempt`."""
 
     def __init__(self) -> None:
         self.attempt = 0
@@ -196,7 +196,7 @@ class _Processes:
         self._lock = threading.Lock()
 
     @contextlib.contextmanager
-    def started(
+    def start_program(
         self, command: LocalCommand, has_input: bool = False, errors: int | IO[bytes] = subprocess.STDOUT
     ) -> Iterator[subprocess.Popen[bytes]]:
         """Start a program, yield it so that its output can be read, and wait until it ends. Raises OSError."""
@@ -223,17 +223,17 @@ class _Processes:
     def run(self, command: LocalCommand, say: Say, feed: Feed | None = None, timeout_s: float | None = None) -> int:
         """Run a program, print its stdout and stderr, and return its exit code as a shell would."""
         try:
-            with self.started(command, has_input=feed is not None) as process:
+            with self.start_program(command, has_input=feed is not None) as process:
                 timer = threading.Timer(timeout_s or 0, process.kill)
                 timer.daemon = True
-                writer = threading.Thread(target=_feed, args=(process.stdin, feed))
+                writer = threading.Thread(target=_feed_stdin, args=(process.stdin, feed))
                 if timeout_s is not None:
                     timer.start()
                 if feed is not None:
                     writer.start()
                 assert process.stdout is not None
-                for line in _lines(process.stdout):
-                    say(_text(line))
+                for line in _read_lines(process.stdout):
+                    say(_decode_line(line))
                 code = process.wait()
                 if timer.finished.is_set():
                     say(f"{Path(command.words[0]).name} did not respond within {timeout_s:g} s")
@@ -245,29 +245,29 @@ class _Processes:
             return 127
         return code if code >= 0 else 128 - code
 
-    def end(self) -> None:
+    def end_programs(self) -> None:
         self.attempt += 1
         with self._lock:
             for process in self._running:
                 process.terminate()
 
 
-def _lines(file: IO[bytes]) -> Iterator[bytes]:
+def _read_lines(file: IO[bytes]) -> Iterator[bytes]:
     """Yield a pipe's lines. Long lines are split into pieces."""
     return iter(lambda: file.readline(PIECE), b"")
 
 
-def _feed(stdin: BinaryIO, feed: Feed) -> None:
+def _feed_stdin(stdin: BinaryIO, feed: Feed) -> None:
     with contextlib.suppress(BrokenPipeError), contextlib.closing(stdin):  # the program may exit first
         feed(stdin)
 
 
 def _skip_to_begin(output: IO[bytes]) -> None:
     mark = f"{BEGINS}\n".encode()
-    next((line for line in _lines(output) if line.endswith(mark)), None)
+    next((line for line in _read_lines(output) if line.endswith(mark)), None)
 
 
-def _text(line: bytes) -> str:
+def _decode_line(line: bytes) -> str:
     return printable(line.rstrip(b"\n").decode(errors="replace"))
 
 

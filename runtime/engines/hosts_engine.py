@@ -113,16 +113,16 @@ class HostsEngine(StartingEngine):
             code = self.run_task(new, "start", print_to_stderr)
             copies.forget_secrets()  # every running node has read them
         except BaseException as error:
-            self._end(run, "TERM", "QUIT")
+            self._send_stop_signals(run, "TERM", "QUIT")
             if isinstance(error, KeyboardInterrupt):
                 return INTERRUPTED
             raise
         if code:
-            self._end(run, "QUIT")
+            self._send_stop_signals(run, "QUIT")
             why = f"not all of the {self.job.nodes} nodes could be started, so all were stopped"
             known = (DATA_BROKEN, RENDEZVOUS_FAILED)
             raise Failure(why, "jobctl preflight checks each host", code if code in known else CRASHED)
-        return 0 if options.detach else self._follow(run)
+        return 0 if options.detach else self._print_until_ended(run)
 
     @contextlib.contextmanager
     def saved_and_copied(self, new: NewRun, init_from: str = "") -> Iterator[HostCopies]:
@@ -174,11 +174,11 @@ class HostsEngine(StartingEngine):
                         return first.result() or CRASHED
                     has_ended = first.done()
                     time.sleep(LOOK_S)
-                code = HostCopies(self.client, run).send(["state/head", "state/link"], others)
+                code = HostCopies(self.client, run).send_paths(["state/head", "state/link"], others)
                 code = code or self.client.run(others, words, say)
                 return first.result() or code
             except BaseException:
-                self.client.end()
+                self.client.end_programs()
                 raise
 
     def task(self, run: Run | None, attempt: int | None, *words: str, copy: Path | None = None) -> list[str]:
@@ -191,13 +191,15 @@ class HostsEngine(StartingEngine):
         program = f"{copy or f'{folder}/artifact/{attempt}'}/jobctl"
         return ["sh", "-c", host_commands.RUN_PROGRAM % why, program, "task", folder, str(attempt), *words]
 
-    def _follow(self, run: Run) -> int:
+    def _print_until_ended(self, run: Run) -> int:
         """Print the nodes' output until all have ended, and return the run's exit code."""
         interrupts: list[int] = []
 
         def request_stop(number: int, frame: FrameType | None) -> None:
             interrupts.append(number)
-            threading.Thread(target=self._end, args=(run, "TERM")).start()  # so that the run's last output is printed
+            threading.Thread(
+                target=self._send_stop_signals, args=(run, "TERM")
+            ).start()  # so that the run's last output is printed
 
         previous = signal.signal(signal.SIGINT, request_stop)
         try:
@@ -218,7 +220,7 @@ class HostsEngine(StartingEngine):
         hosts = self.hosts()
         if self.client.run(hosts, ["true"], print_to_stderr):  # otherwise, the nodes would wait for an unreachable host
             raise Failure(f"not all of the {len(hosts)} hosts respond", "jobctl preflight checks each host")
-        with self._trial(place) as new:
+        with self._temporary_run_on_hosts(place) as new:
             code = self.run_task(new, "smoke", print_to_stdout)
             if code:
                 self._copy_smoke_logs(new.run, len(hosts))
@@ -236,12 +238,12 @@ class HostsEngine(StartingEngine):
 
     def preflight(self, place: Place, options: argparse.Namespace) -> Table:
         table = Table([host.name for host in self.hosts()])
-        with self._trial(place) as new:
+        with self._temporary_run_on_hosts(place) as new:
             self.run_task(new, "preflight", table.add)
         return table
 
     @contextlib.contextmanager
-    def _trial(self, place: Place) -> Iterator[NewRun]:
+    def _temporary_run_on_hosts(self, place: Place) -> Iterator[NewRun]:
         """Yield a temporary run for the hosts. On hosts that share nothing, it is removed even if it is kept here."""
         with temporary_run(place, self, place.job.runs) as new, self.saved_and_copied(new) as copies:
             self.send(new, copies)
@@ -258,7 +260,7 @@ class HostsEngine(StartingEngine):
         attempt = run.attempt if run is not None and copy != place.artifact else 0
         words = self.task(run, attempt, str(node), "shell", *command, copy=copy)
         options = ["-t"] if sys.stdin.isatty() and sys.stdout.isatty() else []
-        on_host = self.client.command(hosts[node], words, options)
+        on_host = self.client.build_command(hosts[node], words, options)
         exec_program([*on_host.words], {**os.environ, **on_host.environ})
 
     def _shell_place(self, place: Place, named: str) -> tuple[Run | None, list[HostEntry], Path]:
@@ -289,7 +291,7 @@ class HostsEngine(StartingEngine):
             words = self.task(run, run.attempt, HOST, "signal", name)
             self.client.run(hosts_of(run), words, timeout_s=HOST_S)
 
-    def _end(self, run: Run, *names: str) -> None:
+    def _send_stop_signals(self, run: Run, *names: str) -> None:
         for name in names:
             try:
                 self.mark_stopped(run)
@@ -308,7 +310,7 @@ class HostsEngine(StartingEngine):
             elif what == "state":
                 self._state_copier(run).copy_liveness()
             elif what == "news":
-                self._state_copier(run).update()
+                self._state_copier(run).copy_states_and_metrics()
             else:
                 self._state_copier(run).copy_logs(what)
 

@@ -24,11 +24,11 @@ def notes_on_live_run(run: Run, sees_ranks: bool) -> Iterator[str]:
     """Yield the lines. sees_ranks: ranks write state files to this folder, so a rank without one has not started"""
     nodes = [node for node in run.nodes() if node.attempt == run.attempt]
     if nodes and run.progress(0) is None:
-        yield from _start(run, sees_ranks)
+        yield from _describe_rank_0_start(run, sees_ranks)
     yield from _hang_lines(nodes)
 
 
-def _start(run: Run, sees_ranks: bool) -> Iterator[str]:
+def _describe_rank_0_start(run: Run, sees_ranks: bool) -> Iterator[str]:
     """Yield when rank 0 started and when it first printed, as text. The program's own rendezvous cannot be observed."""
     keys = read_keys(run.path / "state/rank_00")
     began = number_or_none(keys.get("began", "")) if number_or_none(keys.get("attempt", "")) == run.attempt else None
@@ -49,8 +49,8 @@ def _hang_lines(nodes: list[NodeState]) -> Iterator[str]:
     since = [node.idle_since for node in live if node.idle_since is not None]
     if not live or len(since) < len(live):
         return
-    ranks = sorted(rank for node in live for rank in _numbers(node.idle_ranks))
-    left = sorted(rank for node in live for rank in _numbers(node.left_ranks))
+    ranks = sorted(rank for node in live for rank in _parse_numbers(node.idle_ranks))
+    left = sorted(rank for node in live for rank in _parse_numbers(node.left_ranks))
     line = f"{describe_ranks(ranks)} may be hung: no output and no CPU time since {format_utc(max(since))}"
     over = [node.number for node in nodes if node.ended is not None and node.exit == 0]
     if left:
@@ -60,7 +60,7 @@ def _hang_lines(nodes: list[NodeState]) -> Iterator[str]:
     yield line
 
 
-def _numbers(text: str) -> list[int]:
+def _parse_numbers(text: str) -> list[int]:
     return [int(word) for word in re.findall(r"\b[0-9]{1,9}\b", text)]
 
 

@@ -69,7 +69,7 @@ class PrintedLog:
 
     def read_lines_up_to(self, end: int) -> Iterator[bytes]:
         """Yield the lines up to byte `end`, splitting lines over 1 MiB. Sets `time` before yielding each piece."""
-        with open_regular(self.path, follow=False) as file, self._times() as times:
+        with open_regular(self.path, follow=False) as file, self._open_times_file() as times:
             file.seek(self.offset)
             while self.offset < end:
                 self._set_time(times)
@@ -79,7 +79,7 @@ class PrintedLog:
                 self.offset += len(piece)
                 yield piece
 
-    def _times(self) -> BinaryIO:
+    def _open_times_file(self) -> BinaryIO:
         try:
             return open_regular(self.path.with_name(f".{self.path.stem}.times"), follow=False)
         except Unreadable:
@@ -112,7 +112,7 @@ class RequestedLogs:
         self._logs: dict[str, PrintedLog] = {}
         self._skipped_lines = 0
 
-    def sizes(self) -> dict[str, int]:
+    def log_sizes(self) -> dict[str, int]:
         """Return each existing log's size in bytes, by file name. Links and files with other names are ignored."""
         names: Iterable[str] = [self.name]
         if self.is_merged:
@@ -131,7 +131,7 @@ class RequestedLogs:
     def skip_to_tail(self, sizes: dict[str, int], lines: int) -> None:
         total = 0
         for name, size in sizes.items():
-            log = self._log(name)
+            log = self._printed_log(name)
             try:
                 log.offset, found = offset_of_last_lines(log.path, size, lines)
             except Unreadable:
@@ -141,17 +141,19 @@ class RequestedLogs:
 
     def skip_to_attempt(self, sizes: dict[str, int], attempt: int) -> None:
         """Skip the output of earlier attempts, up to these sizes. Each node's output begins with a header."""
-        header = _header(attempt)
+        header = _attempt_header(attempt)
         for name, size in sizes.items():
-            log = self._log(name)
+            log = self._printed_log(name)
             with contextlib.suppress(Unreadable):
                 log.offset = _last_position(log.path, size, header)
 
-    def print(self, sizes: dict[str, int]) -> None:
-        grown = [(self._log(name), size) for name, size in sizes.items() if size > self._log(name).offset]
+    def print_up_to(self, sizes: dict[str, int]) -> None:
+        grown = [
+            (self._printed_log(name), size) for name, size in sizes.items() if size > self._printed_log(name).offset
+        ]
         out = self._out
         if self.is_merged:
-            self._merge(sorted(grown, key=lambda pair: pair[0].number), out)
+            self._print_in_time_order(sorted(grown, key=lambda pair: pair[0].number), out)
         else:
             for log, size in grown:
                 for block in _read_blocks(log.path, log.offset, size):
@@ -159,17 +161,17 @@ class RequestedLogs:
                 log.offset = size
         out.flush()
 
-    def _log(self, name: str) -> PrintedLog:
+    def _printed_log(self, name: str) -> PrintedLog:
         if name not in self._logs:
             self._logs[name] = PrintedLog(self.folder / name)
         return self._logs[name]
 
-    def _merge(self, grown: list[tuple[PrintedLog, int]], out: LogOutput) -> None:
+    def _print_in_time_order(self, grown: list[tuple[PrintedLog, int]], out: LogOutput) -> None:
         """Print the lines of all logs in order of time: one log's lines until another log has an earlier one."""
         _allow_open_files(2 * len(grown))
         waiting: list[tuple[int, int, bytes, Iterator[bytes]]] = []  # time, index, next piece, later pieces
         for index, (log, size) in enumerate(grown):
-            pieces = _readable(log, size)
+            pieces = _read_or_warn(log, size)
             piece = next(pieces, None)
             if piece is not None:
                 waiting.append((log.time, index, piece, pieces))
@@ -205,7 +207,7 @@ def print_first_failure(run: Run, failure: Mapping[str, str]) -> None:
     """Print which node failed first, and the end of its log, starting at the first traceback."""
     name = failure["log"]
     out = LogOutput(not run.is_mine)
-    lines = _failure_lines(run.path / "logs" / name, _header(run.attempt))
+    lines = _failure_lines(run.path / "logs" / name, _attempt_header(run.attempt))
     title = f"jobc: node {failure['node']} failed first: {failure['reason']}"
     if not lines:  # the node had not written to its own log yet
         out.write(f"{title}\n".encode())
@@ -231,7 +233,7 @@ def _last_position(path: Path, size: int, text: bytes) -> int:
     return size
 
 
-def _header(attempt: int | None) -> bytes:
+def _attempt_header(attempt: int | None) -> bytes:
     return f"=== jobc: attempt {attempt}, ".encode()
 
 
@@ -289,7 +291,7 @@ def _read_blocks(path: Path, start: int, end: int) -> Iterator[bytes]:
             yield block
 
 
-def _readable(log: PrintedLog, end: int) -> Iterator[bytes]:
+def _read_or_warn(log: PrintedLog, end: int) -> Iterator[bytes]:
     """Yield the pieces of a log, or print a warning if it cannot be read."""
     try:
         yield from log.read_lines_up_to(end)

@@ -68,7 +68,7 @@ class NewRun:
         resume = self.run.path / "state/resume"
         with contextlib.suppress(FileNotFoundError):
             resume.unlink()
-        _write(resume, f"command={self.engine.resume(self.run)}\n")
+        _write_file(resume, f"command={self.engine.resume(self.run)}\n")
         self._unfinished = None
 
     def keep_for_logs(self) -> None:
@@ -110,7 +110,7 @@ class NewRun:
                     raise _existing_run_failure(folder) from None
                 continue
             except OSError as error:
-                raise _failure(f"create the folder {folder}", error) from error
+                raise _failure_for_error(f"create the folder {folder}", error) from error
             self.run, self._unfinished = Run(folder), folder
             maker = {**identify_machine(), "pid": os.getpid(), "start_ticks": process_start_time(os.getpid())}
             _write_keys(folder / MAKING, maker)
@@ -119,7 +119,9 @@ class NewRun:
 
     def create_temporary_folder(self, parent: Path) -> None:
         """Create a run folder with a random name."""
-        path = _try(f"create a folder in {parent}", lambda: tempfile.mkdtemp(prefix=".jobc-smoke.", dir=parent))
+        path = _call_or_fail(
+            f"create a folder in {parent}", lambda: tempfile.mkdtemp(prefix=".jobc-smoke.", dir=parent)
+        )
         self.run = Run(Path(os.path.realpath(path)))
         self._unfinished = self.run.path
 
@@ -130,12 +132,12 @@ class NewRun:
             self._unfinished = self._unfinished or self.artifact
             return
         part = self.artifact.parent / f".{self.attempt}.{os.getpid()}"  # a partial copy never gets the final name
-        _try(f"create the folder {part}", part.mkdir)
+        _call_or_fail(f"create the folder {part}", part.mkdir)
         self._unfinished = self._unfinished or part
-        _try(f"copy the artifact to {part}", lambda: copy_read_only(self.place.artifact, part))
+        _call_or_fail(f"copy the artifact to {part}", lambda: copy_read_only(self.place.artifact, part))
         if os.path.lexists(self.artifact):  # or else, the rename fails because the other folder is not empty
             raise Failure(f"another jobctl submit is already starting attempt {self.attempt} of run {self.run.id}")
-        _try(f"create the folder {self.artifact}", lambda: part.rename(self.artifact))
+        _call_or_fail(f"create the folder {self.artifact}", lambda: part.rename(self.artifact))
         if self._unfinished == part:
             self._unfinished = self.artifact
 
@@ -147,7 +149,7 @@ def create_run(place: Place, engine: Engine, run_id: str = "") -> NewRun:
     runs = place.job.runs
     if not runs.parent.exists():
         _create_folder(runs.parent)
-        _write(runs.parent / ".gitignore", "*\n")
+        _write_file(runs.parent / ".gitignore", "*\n")
     _create_folder(runs)
     place.job.runs = Path(os.path.realpath(runs))
     _warn_of_live_runs(place, engine)
@@ -170,7 +172,7 @@ def temporary_run(place: Place, engine: Engine, folder: Path | None = None) -> N
         if folder is not None:
             _create_folder(folder)
         if folder is None and parent.is_dir() and not is_replaceable_only_by_user(parent):
-            parent = _try(f"create a folder in {parent}", lambda: private_folder("smoke"))
+            parent = _call_or_fail(f"create a folder in {parent}", lambda: private_folder("smoke"))
         new.create_temporary_folder(parent)
         new.copy_artifact()
         new.describe("")
@@ -201,10 +203,10 @@ def create_next_attempt(place: Place, engine: Engine, run: Run, new_code: bool) 
     new = NewRun(place, engine, run, last + 1)
     with _discarded_on_error(new):
         new.copy_artifact()
-        changed = _differences(run, last, place.artifact, "spec")
+        changed = _describe_differences(run, last, place.artifact, "spec")
         if changed:
             print(f"changed since attempt {last}:\n{changed}")
-            _write(run.path / "state/changes", f"attempt {new.attempt}\n{changed}\n", os.O_APPEND)
+            _write_file(run.path / "state/changes", f"attempt {new.attempt}\n{changed}\n", os.O_APPEND)
         _note_code(new, new_code)
         with contextlib.suppress(FileNotFoundError):
             (run.path / "control/STOP").unlink()
@@ -220,7 +222,7 @@ def _note_code(new: NewRun, new_code: bool) -> None:
         why = "with storage.run=node, the code is on the hosts, so --new-code cannot replace it"
         raise Failure(why, "--fork starts a new run with the current code", 2)
     if new_code:
-        _write(run.path / "state/changes", f"attempt {new.attempt}\n  code: copied again\n", os.O_APPEND)
+        _write_file(run.path / "state/changes", f"attempt {new.attempt}\n  code: copied again\n", os.O_APPEND)
     elif has_code:
         more = "; --new-code copies it again" if new.engine.can_replace_code else ""
         print(f"using the code copied at the first start, in {quote_shell_word(str(run.path / 'code'))}{more}")
@@ -230,7 +232,7 @@ def _note_code(new: NewRun, new_code: bool) -> None:
 
 
 def _require_same_identity(place: Place, run: Run) -> None:
-    changed = _differences(run, run.attempt or 0, place.artifact, "identity")
+    changed = _describe_differences(run, run.attempt or 0, place.artifact, "identity")
     if not changed:
         return
     hint = f"jobctl submit --fork {run.id} starts a new run with its weights"
@@ -239,13 +241,13 @@ def _require_same_identity(place: Place, run: Run) -> None:
     raise Failure(f"this spec differs from that of run {run.id}:\n{changed}", hint, DATA_BROKEN)
 
 
-def _differences(run: Run, attempt: int, artifact: Path, name: str) -> str:
+def _describe_differences(run: Run, attempt: int, artifact: Path, name: str) -> str:
     """Return a line `  KEY: OLD -> NEW` for each `KEY = VALUE` that differs between the two artifacts.
 
     name: record in job.json, identity or spec. Raises Failure if one artifact has no such record.
     """
     old, new = (
-        dict(line.partition(" = ")[::2] for line in _record(folder, name))
+        dict(line.partition(" = ")[::2] for line in _read_record(folder, name))
         for folder in (run.path / "artifact" / str(attempt), artifact)
     )
     lines = [
@@ -256,7 +258,7 @@ def _differences(run: Run, attempt: int, artifact: Path, name: str) -> str:
     return printable("\n".join(lines))
 
 
-def _record(artifact: Path, name: str) -> list[str]:
+def _read_record(artifact: Path, name: str) -> list[str]:
     lines = read_settings(artifact / JOB_FILE).get(name)
     if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
         title = f"{artifact} was compiled by an earlier jobc: its {JOB_FILE} has no {name}"
@@ -270,11 +272,11 @@ def _find_irregular_entry(run: Path) -> str:
     attempt could write to any of this user's files. In artifact/, only jobc's own links count as folders.
     """
     copies = {f"artifact/{attempt}" for attempt in copy_number_by_attempt(run)}
-    for path, mode in _entries(run / "artifact", "artifact", 1):
+    for path, mode in _walk_entries(run / "artifact", "artifact", 1):
         if path not in copies and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
             return path
     for name in WRITTEN:
-        for path, mode in _entries(run / name, name, 2):
+        for path, mode in _walk_entries(run / name, name, 2):
             if not path.startswith(f"{TORCHRUN_LOGS}/") and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
                 return path
     for pattern in ("state/node_*", "state/resume", "state/run", "logs/*.log", "metrics/*.jsonl"):
@@ -284,7 +286,7 @@ def _find_irregular_entry(run: Path) -> str:
     return ""
 
 
-def _entries(folder: Path, name: str, depth: int) -> Iterator[tuple[str, int]]:
+def _walk_entries(folder: Path, name: str, depth: int) -> Iterator[tuple[str, int]]:
     """Yield the path and mode of a folder and of everything in it, `depth` levels deep. Follows no links."""
     try:
         mode = folder.lstat().st_mode
@@ -293,7 +295,7 @@ def _entries(folder: Path, name: str, depth: int) -> Iterator[tuple[str, int]]:
     except OSError:
         return
     for entry in names:
-        yield from _entries(folder / entry, f"{name}/{entry}", depth - 1)
+        yield from _walk_entries(folder / entry, f"{name}/{entry}", depth - 1)
 
 
 # ---- the folder of a new run
@@ -323,7 +325,7 @@ def _silent_s(making: Path) -> float | None:
     """Return how many seconds ago the file was written, by the storage's clock, or None if unknown."""
     now = making.with_name(".now")
     try:
-        _write(now, "")
+        _write_file(now, "")
         return now.stat().st_mtime - making.stat().st_mtime
     except (Failure, OSError):
         return None
@@ -344,23 +346,23 @@ def _existing_run_failure(folder: Path) -> Failure:
 
 
 def _create_folder(folder: Path) -> None:
-    _try(f"create the folder {folder}", lambda: folder.mkdir(parents=True, exist_ok=True))
+    _call_or_fail(f"create the folder {folder}", lambda: folder.mkdir(parents=True, exist_ok=True))
 
 
-def _try(what: str, action: Callable[[], Returned]) -> Returned:
+def _call_or_fail(what: str, action: Callable[[], Returned]) -> Returned:
     try:
         return action()
     except OSError as error:
-        raise _failure(what, error) from error
+        raise _failure_for_error(what, error) from error
 
 
-def _failure(what: str, error: OSError) -> Failure:
+def _failure_for_error(what: str, error: OSError) -> Failure:
     return Failure(f"cannot {what}: {error.strerror or error}", SPACE_HINT)
 
 
-def _write(path: Path, text: str, how: int = os.O_TRUNC) -> None:
+def _write_file(path: Path, text: str, open_flag: int = os.O_TRUNC) -> None:
     """Create the file or replace its content; with O_APPEND, append to it. Follows no links. Raises Failure."""
-    flags = how | os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    flags = open_flag | os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         with open(os.open(path, flags, 0o666), "wb") as file:
             file.write(os.fsencode(text))
@@ -369,7 +371,7 @@ def _write(path: Path, text: str, how: int = os.O_TRUNC) -> None:
 
 
 def _write_keys(path: Path, keys: Mapping[str, object]) -> None:
-    _write(path, "".join(f"{key}={value}\n" for key, value in keys.items()))
+    _write_file(path, "".join(f"{key}={value}\n" for key, value in keys.items()))
 
 
 @contextlib.contextmanager

@@ -24,10 +24,10 @@ def print_logs(engine: Engine, run: Run, request: LogRequest, is_patient: bool =
     names = files.name or "node_*.log"
     watch = RunWatch(engine, [run], is_patient)
     if request.follow and watch.is_live():
-        _follow(watch, files, names, request)
+        _print_until_ended(watch, files, names, request)
         return 0
     engine.fetch(names, [run])
-    sizes = files.sizes()
+    sizes = files.log_sizes()
     if not sizes:
         pattern = "rank_*.log" if request.rank is not None else "node_*.log"
         logs = sorted((run.path / "logs").glob(pattern), key=lambda log: (len(log.name), log.name))
@@ -36,11 +36,11 @@ def print_logs(engine: Engine, run: Run, request: LogRequest, is_patient: bool =
     _skip_old_lines(files, run, request)
     if files.is_merged:
         _show_first_failure(engine, run)
-    files.print(sizes)
+    files.print_up_to(sizes)
     return 0
 
 
-def _follow(watch: RunWatch, files: RequestedLogs, names: str, request: LogRequest) -> None:
+def _print_until_ended(watch: RunWatch, files: RequestedLogs, names: str, request: LogRequest) -> None:
     """Print the logs as they grow, until the run has ended."""
     engine, run = watch.engine, watch.runs[0]
     seen: list[dict[str, int]] = []  # sizes, oldest first
@@ -55,26 +55,26 @@ def _follow(watch: RunWatch, files: RequestedLogs, names: str, request: LogReque
             if not watch.is_live():
                 break
             asked_at = time.monotonic()
-        seen.append(files.sizes())
+        seen.append(files.log_sizes())
         if files.is_merged and shown_attempt != run.attempt and run.first_failure():
             failed_ticks += 1
             if failed_ticks > FIRST_TICKS:
                 _show_first_failure(engine, run)
                 shown_attempt, failed_ticks = run.attempt, 0
         elif len(seen) > held_ticks:
-            files.print(seen.pop(0))
+            files.print_up_to(seen.pop(0))
         time.sleep(TICK_S)
     engine.fetch(names, [run])
     if files.is_merged and shown_attempt != run.attempt:
         _show_first_failure(engine, run)
-    files.print(files.sizes())
+    files.print_up_to(files.log_sizes())
 
 
 def _skip_old_lines(files: RequestedLogs, run: Run, request: LogRequest) -> None:
     if request.tail is not None:
-        files.skip_to_tail(files.sizes(), request.tail)
+        files.skip_to_tail(files.log_sizes(), request.tail)
     elif request.new_attempt and run.attempt:
-        files.skip_to_attempt(files.sizes(), run.attempt)
+        files.skip_to_attempt(files.log_sizes(), run.attempt)
 
 
 def _show_first_failure(engine: Engine, run: Run) -> None:

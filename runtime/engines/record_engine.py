@@ -91,15 +91,15 @@ class RecordEngine(Engine):
     stop_every_s = 1
 
     def why_not_removable(self, run: Run) -> str:
-        status = self.seen(run)
+        status = self.observed_state(run)
         return self.live_run_keep_reason(status.record) if status.state == LIVE and status.record else ""
 
-    def seen(self, run: Run) -> ObservedState:
+    def observed_state(self, run: Run) -> ObservedState:
         if run.path not in self._seen:
-            self._seen[run.path] = self._look(run)
+            self._seen[run.path] = self._observe_state(run)
         return self._seen[run.path]
 
-    def _look(self, run: Run) -> ObservedState:
+    def _observe_state(self, run: Run) -> ObservedState:
         record = newest_record(run)
         if record is None:
             return ObservedState(None, "")
@@ -128,7 +128,7 @@ class RecordEngine(Engine):
 
     def record_end_from_node_codes(self, run: Run, codes: Iterable[int]) -> None:
         """Record the end of a job that the engine has forgotten, using the exit codes of all its nodes."""
-        status, code = self.seen(run), worst_code(list(codes))
+        status, code = self.observed_state(run), worst_code(list(codes))
         if status.state == GONE and status.record is not None and code is not None:
             self.record_end(status.record, code, self.forgotten_job_reason(status.record))
 
@@ -136,7 +136,7 @@ class RecordEngine(Engine):
         """Wait until the job has ended, print how it ended, and return its exit code."""
         while True:
             engine, (run,) = self.query_again([run])
-            if not isinstance(engine, RecordEngine) or engine.seen(run).state != LIVE:
+            if not isinstance(engine, RecordEngine) or engine.observed_state(run).state != LIVE:
                 break
             time.sleep(WAIT_S)
         engine.fetch("news", [run])
@@ -148,7 +148,7 @@ class RecordEngine(Engine):
         return CRASHED if state.exit_code is None else state.exit_code
 
     def state(self, run: Run) -> State:
-        status = self.seen(run)
+        status = self.observed_state(run)
         if status.record is None:
             return State("not started", "not submitted")
         if status.code is not None:
@@ -156,10 +156,10 @@ class RecordEngine(Engine):
         return self.live_state(status.record) if status.state == LIVE else self.forgotten_job_state(status.record)
 
     def exit_code(self, run: Run) -> int | None:
-        return self.seen(run).code
+        return self.observed_state(run).code
 
     def reason(self, run: Run) -> str:
-        return self.seen(run).reason
+        return self.observed_state(run).reason
 
     def reason_line(self, run: Run, state: State) -> str:
         return "" if state.is_live or state.exit_code in (DONE, INTERRUPTED, None) else state.reason

@@ -22,9 +22,9 @@ class RunWatch:
         self._has_answered, self._is_silent = is_patient, False
 
     def is_live(self) -> bool:
-        return bool(self.live())
+        return bool(self.live_runs())
 
-    def live(self) -> list[Run]:
+    def live_runs(self) -> list[Run]:
         """Return the runs that are live. Raises Failure if the engine has never responded, unless is_patient."""
         self.engine, self.runs = self.engine.query_again(self.runs)
         states = [(run, self.engine.state(run)) for run in self.runs]
@@ -36,11 +36,11 @@ class RunWatch:
         self._has_answered, self._is_silent = True, bool(silence)
         return [run for run, state in states if state.is_live]
 
-    def wait(self, longest_s: float, pause_s: float) -> list[Run]:
+    def wait_until_ended(self, longest_s: float, pause_s: float) -> list[Run]:
         """Wait at most longest_s until all runs have ended. Return the runs that are still live."""
         until = time.monotonic() + longest_s
         while True:
-            live = self.live()
+            live = self.live_runs()
             if not live or time.monotonic() >= until:
                 return live
             time.sleep(pause_s)

@@ -48,7 +48,7 @@ class SweepEngine(Engine):
         self._points: dict[Path, list[PointRun]] = {}
         self._engines: dict[Path, Engine] = {}
 
-    def points(self, sweep: Run) -> list[PointRun]:
+    def points_of_run(self, sweep: Run) -> list[PointRun]:
         """Return the points of one of the sweep's runs. Raises Failure if its points.json is damaged."""
         if sweep.path not in self._points:
             root = sweep.path.parent.parent
@@ -57,9 +57,9 @@ class SweepEngine(Engine):
             self._points[sweep.path] = runs
         return self._points[sweep.path]
 
-    def started(self, sweep: Run) -> list[Run]:
+    def started_runs(self, sweep: Run) -> list[Run]:
         """Return the points' runs, except those that have not been started or have been removed."""
-        return [point.run for point in self.points(sweep) if point.is_started]
+        return [point.run for point in self.points_of_run(sweep) if point.is_started]
 
     def engine_of(self, run: Run) -> Engine:
         """Return the engine for a point's run. Raises Failure if another user owns it."""
@@ -98,7 +98,7 @@ class SweepEngine(Engine):
     def _sweep_state(self, sweep: Run) -> State:
         """Return the state of all points together: live while any point is live, and then the worst state."""
         try:
-            states = [self.state(point.run) for point in self.points(sweep)]
+            states = [self.state(point.run) for point in self.points_of_run(sweep)]
         except Failure as failure:
             return State("other layout", failure.title)
         counts = Counter("live" if state.is_live else state.name for state in states)
@@ -130,7 +130,7 @@ class SweepEngine(Engine):
     def folders(self, run: Run) -> list[Run]:
         points: list[Run] = []
         with contextlib.suppress(Failure):  # the run was created by another version of jobc
-            points = self.started(run) if self.is_sweep(run) else []
+            points = self.started_runs(run) if self.is_sweep(run) else []
         return [*points, run]
 
     def why_not_removable(self, run: Run) -> str:

@@ -35,11 +35,11 @@ def interface_by_address() -> dict[str, str]:
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW) as kernel:
         kernel.send(request)
         while True:
-            for kind, body in _records(kernel.recv(1 << 16), "=IHHII"):
+            for kind, body in _netlink_records(kernel.recv(1 << 16), "=IHHII"):
                 if kind == NLMSG_DONE:
                     return interfaces
                 family, index = body[0], struct.unpack_from("=I", body, 4)[0]
-                attributes = dict(_records(body[8:], "=HH"))
+                attributes = dict(_netlink_records(body[8:], "=HH"))
                 address = attributes.get(IFA_LOCAL) or attributes.get(IFA_ADDRESS)
                 if address is not None and index in names:
                     interfaces[socket.inet_ntop(family, address)] = names[index]
@@ -54,7 +54,7 @@ def interface_of_default_route(table: Path = Path("/proc/net/route")) -> str | N
     return names[0] if len(names) == 1 else None
 
 
-def _records(content: bytes, header: str) -> Iterator[tuple[int, bytes]]:
+def _netlink_records(content: bytes, header: str) -> Iterator[tuple[int, bytes]]:
     """Yield the type and the body of each netlink message or attribute. header: struct format, length and type first"""
     start = struct.calcsize(header)
     while len(content) >= start:

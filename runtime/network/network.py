@@ -109,15 +109,17 @@ def fabric_variables(profile: str, interface: str, environ: Mapping[str, str], r
     if profile == "efa":
         if not any(port.driver == "efa" for port in rdma_ports(root)):
             hint = "use an instance type with EFA and an interface of type efa; or network=ethernet"
-            raise _lacks(profile, "no EFA adapter", hint)
+            raise _profile_failure(profile, "no EFA adapter", hint)
         _require_verbs(profile, root)
-        return _plugin(profile, environ, root)
+        return _plugin_variables(profile, environ, root)
     if profile == "slingshot":
         if not list(root.glob("dev/cxi*")):
-            raise _lacks(profile, "no /dev/cxi*", "in a container: bind-mount these devices; or network=ethernet")
-        return _plugin(profile, environ, root)
+            raise _profile_failure(
+                profile, "no /dev/cxi*", "in a container: bind-mount these devices; or network=ethernet"
+            )
+        return _plugin_variables(profile, environ, root)
     if profile == "tcpx":
-        return _plugin(profile, environ, root) | _tcpx_variables(interface, root)
+        return _plugin_variables(profile, environ, root) | _tcpx_variables(interface, root)
     return {}
 
 
@@ -152,7 +154,7 @@ def _rdma_variables(profile: str, link: str, root: Path) -> dict[str, str]:
     if not usable:
         summary = ", ".join(f"{p.device} port {p.number} is {p.link}, {p.state}" for p in ports) or "no adapter at all"
         hint = "`ibstat` shows the links; or network=ethernet, which is far slower"
-        raise _lacks(profile, f"no active {link} port ({summary})", hint)
+        raise _profile_failure(profile, f"no active {link} port ({summary})", hint)
     _require_verbs(profile, root)
     if len(usable) == len([port for port in ports if port.is_active]):
         return {}  # NCCL uses every active port
@@ -164,10 +166,10 @@ def _require_verbs(profile: str, root: Path) -> None:
     devices = list(root.glob("dev/infiniband/uverbs*"))
     if not any(os.access(device, os.R_OK | os.W_OK) for device in devices):
         hint = "in a container: bind-mount /dev/infiniband; otherwise load the module ib_uverbs"
-        raise _lacks(profile, "no /dev/infiniband/uverbs* that this user can open", hint)
+        raise _profile_failure(profile, "no /dev/infiniband/uverbs* that this user can open", hint)
 
 
-def _plugin(profile: str, environ: Mapping[str, str], root: Path) -> dict[str, str]:
+def _plugin_variables(profile: str, environ: Mapping[str, str], root: Path) -> dict[str, str]:
     """Return NCCL_NET with the plugin's name, so that NCCL fails instead of using TCP if the plugin does not load."""
     for file in _plugin_files(environ, root):
         content = file.read_bytes()
@@ -176,7 +178,7 @@ def _plugin(profile: str, environ: Mapping[str, str], root: Path) -> dict[str, s
                 by_name = {"NCCL_NET_PLUGIN": "ofi"} if file.name == "libnccl-net-ofi.so" else {}
                 return {"NCCL_NET": name, **by_name}
     hint = "add the plugin's folder: env.LD_LIBRARY_PATH=/opt/amazon/ofi-nccl/lib, or load the module that does so"
-    raise _lacks(profile, f"no NCCL plugin for {PLUGIN_NAMES[profile][-1]} in the library path", hint)
+    raise _profile_failure(profile, f"no NCCL plugin for {PLUGIN_NAMES[profile][-1]} in the library path", hint)
 
 
 def _plugin_files(environ: Mapping[str, str], root: Path) -> Iterator[Path]:
@@ -197,9 +199,11 @@ def _tcpx_variables(control: str, root: Path) -> dict[str, str]:
         if (card / "device/driver").resolve().name == "gve" and card.name != control
     ]
     if not cards:
-        raise _lacks("tcpx", f"no gVNIC besides {control}", "use a3-highgpu-8g with its four networks for GPUs")
+        raise _profile_failure(
+            "tcpx", f"no gVNIC besides {control}", "use a3-highgpu-8g with its four networks for GPUs"
+        )
     return {"NCCL_GPUDIRECTTCPX_CTRL_DEV": control, "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME": ",".join(cards)}
 
 
-def _lacks(profile: str, problem: str, hint: str) -> Failure:
+def _profile_failure(profile: str, problem: str, hint: str) -> Failure:
     return Failure(f"network={profile}, but this node has {problem}", hint, exit_codes.DATA_BROKEN)

@@ -45,7 +45,7 @@ def missing_modules(read: NodeSettings) -> list[NodeFailure]:
         return []
     python = sys.executable
     try:
-        folders = _folders(modules)
+        folders = _module_folders(modules)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         code = error.returncode if isinstance(error, subprocess.CalledProcessError) else 1
         return [NodeFailure(DATA_BROKEN, f"python does not start: {python} (exit {code})", f"{python} -V")]
@@ -72,7 +72,7 @@ def _install_hint(module: str) -> str:
     return f"python=venv python.path=FOLDER, where FOLDER is a virtual environment that has {module}"
 
 
-def _folders(modules: Iterable[str]) -> dict[str, list[str]]:
+def _module_folders(modules: Iterable[str]) -> dict[str, list[str]]:
     words = [sys.executable, "-c", _FIND, *modules]
     done = subprocess.run(words, cwd=Path("/"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
     folders: dict[str, list[str]] = json.loads(done.stdout.splitlines()[-1])

@@ -59,7 +59,7 @@ def _saved_secret(run: str, variable: str) -> str | None:
             return None
         if os.lstat(file).st_uid != os.geteuid():
             return None
-        return _text(read_bytes(file, LARGEST, follow=False)) or None
+        return _decode_secret(read_bytes(file, LARGEST, follow=False)) or None
     except (OSError, Unreadable):
         return None
 
@@ -68,7 +68,7 @@ def _from_file(name: str, path: str, environ: Mapping[str, str]) -> str:
     home = environ.get("HOME", "")
     file = Path(f"{home}/{path[2:]}" if path.startswith("~/") else path)
     try:
-        value = _text(read_bytes(file, LARGEST))
+        value = _decode_secret(read_bytes(file, LARGEST))
     except (OSError, Unreadable):
         value = ""
     if not value:
@@ -77,6 +77,6 @@ def _from_file(name: str, path: str, environ: Mapping[str, str]) -> str:
     return value
 
 
-def _text(content: bytes) -> str:
+def _decode_secret(content: bytes) -> str:
     """Return the content as a shell's $(<FILE) would: without NULs and trailing newlines."""
     return os.fsdecode(content.replace(b"\0", b"")).rstrip("\n")

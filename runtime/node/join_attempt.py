@@ -108,7 +108,7 @@ def join_run(
         except FileExistsError:
             _begin_next_attempt(run, attempt, node, submission, most)
         except OSError as error:
-            raise _failure(f"create the folder {joined / str(node)}", error) from error
+            raise _start_failure_for_error(f"create the folder {joined / str(node)}", error) from error
     _wait_for_nodes(run, attempt, joined, node, nodes, timeout_s)
     return attempt
 
@@ -267,7 +267,7 @@ def call_or_fail_start(what: str, action: Callable[..., Returned], *arguments: o
     try:
         return action(*arguments, **options)
     except OSError as error:
-        raise _failure(what, error) from error
+        raise _start_failure_for_error(what, error) from error
 
 
 def replace_folder_copy(source: Path, copy: Path) -> None:
@@ -291,16 +291,16 @@ def _copy_into(source: Path, copy: Path) -> None:
             shutil.copyfile(entry.path, path)
             if entry.stat().st_mode & 0o100:
                 with contextlib.suppress(OSError):  # fails on a file server that changes owners
-                    path.chmod(path.stat().st_mode | (0o111 & ~_umask()))
+                    path.chmod(path.stat().st_mode | (0o111 & ~_current_umask()))
 
 
-def _umask() -> int:
+def _current_umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
 
 
-def _failure(what: str, error: OSError) -> StartFailure:
+def _start_failure_for_error(what: str, error: OSError) -> StartFailure:
     return StartFailure(exit_codes.CRASHED, f"cannot {what}: {error.strerror or error}", SPACE_HINT)
 
 
@@ -327,7 +327,7 @@ def join_run_in_bucket(
     stored = depot.open_bucket_run(f"{run.parent.name}/{run.name}")
     member = SubmittedNode(submission, node, nodes, most, timeout_s)
     try:
-        attempt = stored.join(member, fork_of, run.parent.name)
+        attempt = stored.join_attempt(member, fork_of, run.parent.name)
         create_empty_run_folder(run)
         (run / "state/run").write_bytes(stored.get("state/run") or b"")
         keys = read_keys(run / "state/run")

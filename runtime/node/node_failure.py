@@ -46,10 +46,10 @@ def main(argv: list[str]) -> int:
     with contextlib.suppress(NodeFailure):
         environ["JOBC_NODES"] = str(NodeSettings.read(artifact).nodes)
         environ.update(node_and_run_variables(artifact, [rank, payload], environ))
-    return record_and_print_failure(environ, payload, _failure(status, command, line))
+    return record_and_print_failure(environ, payload, _setup_failure(status, command, line))
 
 
-def _failure(status: str, command: str, line: str) -> NodeFailure:
+def _setup_failure(status: str, command: str, line: str) -> NodeFailure:
     host = os.uname().nodename
     if command == "exit" and status == "2":
         title = "setup: a line is not valid bash, or calls exit 2"

@@ -1,1 +1,1 @@
-"""Checks that a node runs before its ranks start."""
+"""The checks a node performs before starting its ranks."""

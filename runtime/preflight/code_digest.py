@@ -15,7 +15,7 @@ LARGE_BYTES = 2**20  # of a larger file, only the size is hashed, because it is 
 def compute_code_digest(folder: Path) -> str:
     """Return 12 hexadecimal digits of a hash of the files' names, modes and contents, and the number of files."""
     digest, count = hashlib.sha256(), 0
-    for file in _files(folder):
+    for file in _walk_code_files(folder):
         count += 1
         if count > MOST_FILES:
             return f"more than {MOST_FILES} files"
@@ -26,7 +26,7 @@ def compute_code_digest(folder: Path) -> str:
     return f"{digest.hexdigest()[:12]} ({count} files)"
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def _walk_code_files(folder: Path) -> Iterator[Path]:
     for parent, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if name not in LEFT_OUT)
         yield from (Path(parent, name) for name in sorted(files))

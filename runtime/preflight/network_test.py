@@ -105,11 +105,11 @@ def _serve_clock(port: int, clock: Callable[[], float]) -> Iterator[int]:
     with socket.create_server(
         ("", port), family=socket.AF_INET6 if dual else socket.AF_INET, dualstack_ipv6=dual, backlog=1024
     ) as server:
-        threading.Thread(target=_serve, args=(server, clock), daemon=True).start()
+        threading.Thread(target=_answer_requests, args=(server, clock), daemon=True).start()
         yield server.getsockname()[1]
 
 
-def _serve(server: socket.socket, clock: Callable[[], float]) -> None:
+def _answer_requests(server: socket.socket, clock: Callable[[], float]) -> None:
     while True:
         try:
             connection, _ = server.accept()

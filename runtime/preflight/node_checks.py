@@ -44,7 +44,7 @@ print(json.dumps([torch.__version__, torch.__file__, torch.cuda.device_count(), 
 """
 
 
-class Check(NamedTuple):
+class CheckResult(NamedTuple):
     """Result of one check. hint: what to do if it failed; number: NUMBER at the top of this file."""
 
     good: bool
@@ -79,7 +79,7 @@ def check_lines(settings: NodeSettings, command: Sequence[str] = ()) -> Iterator
     yield "end"
 
 
-def result_as_line(found: Check | SameOnAllNodes) -> str:
+def result_as_line(found: CheckResult | SameOnAllNodes) -> str:
     """Return one result as a line of tab-separated fields."""
     if isinstance(found, SameOnAllNodes):
         fields = ["same", found.id, found.value, found.hint]
@@ -89,9 +89,9 @@ def result_as_line(found: Check | SameOnAllNodes) -> str:
     return "\t".join(" ".join(field.split()) for field in fields)
 
 
-def checks_of_this_node(settings: NodeSettings, command: Sequence[str]) -> Iterator[Check | SameOnAllNodes]:
+def checks_of_this_node(settings: NodeSettings, command: Sequence[str]) -> Iterator[CheckResult | SameOnAllNodes]:
     version = sys.version.split()[0]
-    yield Check(True, "python", f"python {version} at {sys.executable}")
+    yield CheckResult(True, "python", f"python {version} at {sys.executable}")
     yield SameOnAllNodes("python", "python " + ".".join(version.split(".")[:2]), SAME_ENVIRONMENT)
     yield from check_command(command if settings.storage == "shared" else command[:1])  # a script is sent with the run
     if command and settings.code_kind == "shared":
@@ -109,80 +109,82 @@ def checks_of_this_node(settings: NodeSettings, command: Sequence[str]) -> Itera
         yield from check_gpus(found, settings.gpus)
         if gpu_type := os.environ.get("JOBC_GPU_TYPE"):
             good, text = gpus.compare_gpu_types(found, gpu_type)
-            yield Check(good, "gpu_type", text, "use other hosts, or gpu_type=null for any type")
+            yield CheckResult(good, "gpu_type", text, "use other hosts, or gpu_type=null for any type")
     if command and settings.needs_torch:
         yield from check_torch(settings.gpus)
     yield check_cores(len(os.sched_getaffinity(0)), settings.procs)
 
 
-def check_command(command: Sequence[str]) -> Iterator[Check]:
+def check_command(command: Sequence[str]) -> Iterator[CheckResult]:
     """Check that the program exists and, for `python FILE`, that the file does too."""
     if not command:
         return
     path = shutil.which(command[0])
-    yield Check(bool(path), "program", f"program {command[0]}" + ("" if path else ": not found, or not executable"),
+    yield CheckResult(bool(path), "program", f"program {command[0]}" + ("" if path else ": not found, or not executable"),
                 "specify the program's path, or add its folder to PATH in the job's environment")  # fmt: skip
     if len(command) > 1 and "python" in Path(command[0]).name and command[1].endswith(".py"):
         is_file = Path(command[1]).is_file()
         problem = "" if is_file else f": no such file in {Path.cwd()}"
-        yield Check(is_file, "script", f"script {command[1]}{problem}", "check the command and code.root of the spec")
+        yield CheckResult(
+            is_file, "script", f"script {command[1]}{problem}", "check the command and code.root of the spec"
+        )
 
 
-def check_cores(cores: int, procs: int) -> Check:
+def check_cores(cores: int, procs: int) -> CheckResult:
     """Check the number of CPU cores. Up to 4 processes per core are allowed, although that is slow."""
     text = f"{cores} CPU core{'s' * (cores > 1)} for {procs} process{'es' * (procs > 1)}"
     if procs > cores:
         text += f", {round(procs / cores, 1):g} on each"
     most = MOST_PROCS_PER_CORE * cores
-    return Check(procs <= most, "cores", text, f"procs={cores} for one on each core, procs={most} at most", cores)
+    return CheckResult(procs <= most, "cores", text, f"procs={cores} for one on each core, procs={most} at most", cores)
 
 
-def check_port(port: int) -> Check:
+def check_port(port: int) -> CheckResult:
     if port == 0:
-        return Check(True, "port", "rendezvous port: chosen at the start")
+        return CheckResult(True, "port", "rendezvous port: chosen at the start")
     text = f"rendezvous port {port}"
     if head_port.is_free(port):
-        return Check(True, "port", f"{text} is free")
+        return CheckResult(True, "port", f"{text} is free")
     hint = f"find the process with `ss -ltnp 'sport = :{port}'`, or choose another port"
-    return Check(False, "port", f"{text} is in use", hint)
+    return CheckResult(False, "port", f"{text} is in use", hint)
 
 
-def check_run_root(root: Path) -> Iterator[Check]:
+def check_run_root(root: Path) -> Iterator[CheckResult]:
     """Check that the run root, or its nearest existing parent, is writable and has free space."""
     existing = next(folder for folder in (root, *root.parents) if folder.exists())
     try:
         with tempfile.NamedTemporaryFile(dir=existing, prefix=".jobc-probe-") as probe:  # other users may write there
             probe.write(b"\0" * PROBE_BYTES)
             probe.flush()
-        yield Check(True, "root", f"run root {root} is writable")
+        yield CheckResult(True, "root", f"run root {root} is writable")
     except OSError as error:
         hint = "set JOBC_RUN_ROOT to a writable folder with free space"
-        yield Check(False, "root", f"run root {root}: {error.strerror} in {existing}", hint)
+        yield CheckResult(False, "root", f"run root {root}: {error.strerror} in {existing}", hint)
     space = os.statvfs(existing)
     free_gib = space.f_bavail * space.f_frsize / 2**30
     hint = "remove old runs or set JOBC_RUN_ROOT"
-    yield Check(free_gib >= LEAST_FREE_GIB, "space", f"{free_gib:.1f} GiB free there", hint, free_gib)
+    yield CheckResult(free_gib >= LEAST_FREE_GIB, "space", f"{free_gib:.1f} GiB free there", hint, free_gib)
     if space.f_files:  # some file systems do not count inodes
         enough = space.f_favail >= LEAST_FREE_INODES
         text = f"room for {'more than' if enough else 'only'} {min(space.f_favail, LEAST_FREE_INODES)} files there"
-        yield Check(enough, "inodes", text, hint)
+        yield CheckResult(enough, "inodes", text, hint)
 
 
-def check_data(folder: str | None) -> Iterator[Check | SameOnAllNodes]:
+def check_data(folder: str | None) -> Iterator[CheckResult | SameOnAllNodes]:
     if not folder:
         return
     try:
         entries = len(os.listdir(folder))
     except OSError as error:
         hint = "set storage.data to a folder that every node can read"
-        yield Check(False, "data", f"data folder {folder}: {error.strerror}", hint)
+        yield CheckResult(False, "data", f"data folder {folder}: {error.strerror}", hint)
         return
-    yield Check(True, "data", f"data folder {folder} is readable")
+    yield CheckResult(True, "data", f"data folder {folder} is readable")
     hint = "copy the same data to every node, or use shared storage"
     yield SameOnAllNodes("data", f"data folder with {entries} entries", hint)
 
 
-def check_gpus(found: list[gpus.Gpu] | None, wanted: int) -> Iterator[Check | SameOnAllNodes]:
+def check_gpus(found: list[gpus.Gpu] | None, wanted: int) -> Iterator[CheckResult | SameOnAllNodes]:
     """Check that enough GPUs are free. found: this node's GPUs, or None if only torch can tell"""
     from ..system import gpus
 
@@ -191,19 +193,21 @@ def check_gpus(found: list[gpus.Gpu] | None, wanted: int) -> Iterator[Check | Sa
     busy = [gpu for gpu in found if not gpu.is_free]
     text = f"{len(found) - len(busy)} free GPU{'s' * (len(found) - len(busy) != 1)} of {len(found)}"
     if len(found) - len(busy) >= wanted:
-        yield Check(True, "gpus", f"{text}, required: {wanted}")
+        yield CheckResult(True, "gpus", f"{text}, required: {wanted}")
     elif len(found) < wanted:
-        yield Check(False, "gpus", f"GPUs visible to the driver: {len(found)}, required: {wanted}", gpus.HINT)
+        yield CheckResult(False, "gpus", f"GPUs visible to the driver: {len(found)}, required: {wanted}", gpus.HINT)
     else:
         hint = "check `nvidia-smi` or `rocm-smi --showpids` there; use other nodes, or kill leftovers of old runs"
-        yield Check(False, "gpus", f"{text}, required: {wanted}: {'; '.join(gpu.use for gpu in busy)}", hint)
+        yield CheckResult(
+            False, "gpus", f"{text}, required: {wanted}: {'; '.join(gpu.use_description for gpu in busy)}", hint
+        )
     kinds = sorted({gpu.name for gpu in found})
     if kinds:
         hint = "choose nodes of one type with queue.nodelist or hosts; the slowest node limits the speed"
         yield SameOnAllNodes("gpu", f"GPU {', '.join(kinds)}", hint)
 
 
-def check_torch(wanted: int) -> Iterator[Check | SameOnAllNodes]:
+def check_torch(wanted: int) -> Iterator[CheckResult | SameOnAllNodes]:
     """Import torch in a subprocess, and check its version and GPUs. Broken torch installations are common."""
     try:
         process = subprocess.run(
@@ -217,18 +221,18 @@ def check_torch(wanted: int) -> Iterator[Check | SameOnAllNodes]:
         version, path, devices, nccl = json.loads(process.stdout.splitlines()[-1])
     except subprocess.TimeoutExpired:
         text = f"torch: `import torch` took more than {TORCH_TIMEOUT_S} s"
-        yield Check(False, "torch", text, "check whether the file system is slow")
+        yield CheckResult(False, "torch", text, "check whether the file system is slow")
         return
     except (IndexError, ValueError):
         why = (process.stderr.strip().splitlines() or ["no message"])[-1]
         hint = f"install torch for {sys.executable}, or activate another environment"
-        yield Check(False, "torch", f"torch: {why}", hint)
+        yield CheckResult(False, "torch", f"torch: {why}", hint)
         return
-    yield Check(True, "torch", f"torch {version} at {Path(path).parent}")
+    yield CheckResult(True, "torch", f"torch {version} at {Path(path).parent}")
     yield SameOnAllNodes("torch", f"torch {version}", SAME_ENVIRONMENT)
     if nccl:
         yield SameOnAllNodes("nccl", f"NCCL {nccl}", SAME_ENVIRONMENT)
     if wanted:
         from ..system import gpus
 
-        yield Check(devices >= wanted, "devices", gpus.describe_usable_gpus(devices, wanted), gpus.HINT)
+        yield CheckResult(devices >= wanted, "devices", gpus.describe_usable_gpus(devices, wanted), gpus.HINT)

@@ -53,16 +53,24 @@ def launcher_command(
     if name == "srun":  # it has started the other ranks' tasks, which wait for this one
         return program_in_python("spawn", "--tasks", timeout_s, "--", *rank)
     if name == "mpirun":
-        return _mpirun(launcher, rank, read, environ)
-    options = _filled(launcher, {**environ, "JOBC_IS_HEAD": str(int(is_head))})
+        return _mpirun_command(launcher, rank, read, environ)
+    options = _expand_variables(launcher, {**environ, "JOBC_IS_HEAD": str(int(is_head))})
     python = [sys.executable, *safe_path_option(), "-m"]
     if name == "torchrun":
         environ.pop("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", None)  # the ranks' rendezvous uses the agents' store
-        words = [*python, "torch.distributed.run", *options[1:], "--no-python", "--", rank[0], *_escaped(rank[1:])]
+        words = [
+            *python,
+            "torch.distributed.run",
+            *options[1:],
+            "--no-python",
+            "--",
+            rank[0],
+            *_escape_dollars(rank[1:]),
+        ]
     elif name == "accelerate":
         words = [*python, "accelerate.commands.launch", *_accelerate_words(options[2:], rank, environ)]
     elif name == "python3":
-        words = [*python, LAUNCH_MODULE, *options[3:], *_escaped(rank[3:])]
+        words = [*python, LAUNCH_MODULE, *options[3:], *_escape_dollars(rank[3:])]
     else:
         title = f"the launch line of launch.sh begins with {name}, which is not a known launcher"
         hint = "use one of torchrun, accelerate, python3, spawn, srun, mpirun"
@@ -73,11 +81,11 @@ def launcher_command(
     return program_in_python("reach", environ["JOBC_HEAD_ADDR"], environ["JOBC_HEAD_PORT"], timeout_s, "--", *words)
 
 
-def _filled(words: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+def _expand_variables(words: Sequence[str], environ: Mapping[str, str]) -> list[str]:
     return [_VARIABLE.sub(lambda match: environ.get(match[1], match[0]), word) for word in words]
 
 
-def _escaped(words: Sequence[str]) -> list[str]:
+def _escape_dollars(words: Sequence[str]) -> list[str]:
     """Return the words for torchrun, which treats them as string.Template, where $$ stands for a dollar."""
     return [word.replace("$", "$$") for word in words]
 
@@ -90,10 +98,10 @@ def _accelerate_words(options: list[str], rank: list[str], environ: MutableMappi
     # With distributed_type NO, accelerate sets none of these for its one process; otherwise, torchrun sets its own.
     environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", LOCAL_WORLD_SIZE="1", GROUP_RANK="0")
     environ.update(MASTER_ADDR=environ["JOBC_HEAD_ADDR"], MASTER_PORT=environ["JOBC_HEAD_PORT"])
-    return [*options, "--no_python", *(rank if any(map(_SINGLE.fullmatch, lines)) else _escaped(rank))]
+    return [*options, "--no_python", *(rank if any(map(_SINGLE.fullmatch, lines)) else _escape_dollars(rank))]
 
 
-def _mpirun(
+def _mpirun_command(
     launcher: Sequence[str], rank: list[str], read: NodeSettings, environ: MutableMapping[str, str]
 ) -> list[str]:
     timeout_s = str(read.rendezvous_timeout_s)
@@ -106,5 +114,7 @@ def _mpirun(
     if environ["JOBC_NODE_RANK"] != "0":
         return program_in_python("mpi", "--node", timeout_s)
     hosts = [os.uname().nodename, *(f"jobc-{node}" for node in range(1, read.nodes))]  # no name needs to resolve
-    filled = _filled(launcher, {**environ, "JOBC_MPI_HOSTS": ",".join(f"{host}:{read.procs}" for host in hosts)})
+    filled = _expand_variables(
+        launcher, {**environ, "JOBC_MPI_HOSTS": ",".join(f"{host}:{read.procs}" for host in hosts)}
+    )
     return program_in_python("mpi", "--head", timeout_s, "--", *filled, "bash", "-c", 'eval "$JOBC_MPI_RANK"')

@@ -75,12 +75,12 @@ def run_mpirun(mpirun: list[str], timeout_s: float) -> int:
     while run.keys_of_attempt(run.rank_state(0)) is None:
         for pid, status in processes.reap_children():
             if pid == child:
-                return _code(status)
+                return _exit_code(status)
         if time.monotonic() > deadline:
             print(f"jobc: not all nodes joined mpirun within {timeout_s:g} s", file=sys.stderr)
             return exit_codes.RENDEZVOUS_FAILED
         time.sleep(POLL_S)
-    return _code(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    return _exit_code(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 def publish_daemon_command(host: str, words: list[str]) -> int:
@@ -123,5 +123,5 @@ def exec_rank(command: list[str]) -> NoReturn:
     os.execvp(command[0], command)
 
 
-def _code(status: int) -> int:
+def _exit_code(status: int) -> int:
     return status if status >= 0 else exit_codes.CRASHED

@@ -36,7 +36,7 @@ def main(argv: list[str]) -> int:
     lines = os.environ.pop("JOBC_THEN", "")
     command = ["bash", "-e", "-c", lines] if lines else parse_rank_command(argv)
     signals = SignalQueue([signal.SIGCHLD])
-    signals.hold(FORWARDED)
+    signals.block_signals(FORWARDED)
     processes.die_with_parent()
     try:
         renumber_by_node_position(os.environ)
@@ -110,25 +110,25 @@ class RankWrapper:
         if pipe is not None:
             os.close(output)
         self._write_state()
-        status = self._attend(child, pipe, signals)
+        status = self._wait_for_child(child, pipe, signals)
         code, reason = exit_code_and_reason(status, self.forwarded, self.run_folder.stop_mark.exists())
         return self._write_exit(code, reason, status)
 
-    def _attend(self, child: int, pipe: int | None, signals: SignalQueue) -> int:
+    def _wait_for_child(self, child: int, pipe: int | None, signals: SignalQueue) -> int:
         """Forward signals and output until the child ends. Return its exit code, or -N if signal N killed it."""
         while True:
             arrived, readable = signals.wait(60, *([pipe] if pipe is not None else []))
             for number in arrived:
-                self._forward(child, number, signals.senders.get(number, 0))
-            if pipe is not None and readable and not self._copy(pipe):
+                self._forward_signal(child, number, signals.senders.get(number, 0))
+            if pipe is not None and readable and not self._copy_output(pipe):
                 pipe = None
             if signal.SIGCHLD in arrived:
                 for pid, status in processes.reap_children():
                     if pid == child:
-                        self._drain(pipe, signals)
+                        self._copy_remaining_output(pipe, signals)
                         return status
 
-    def _forward(self, child: int, number: int, sender: int) -> None:
+    def _forward_signal(self, child: int, number: int, sender: int) -> None:
         now = time.monotonic()
         if number not in FORWARDED or now - self.forwarded.get(number, -REPEAT_S) < REPEAT_S:
             return
@@ -141,7 +141,7 @@ class RankWrapper:
         with contextlib.suppress(OSError):
             self._write_state()
 
-    def _copy(self, pipe: int) -> bool:
+    def _copy_output(self, pipe: int) -> bool:
         piece = os.read(pipe, 65536)
         self.lossy_log.write(piece)
         if piece and not self.first_output:
@@ -152,12 +152,12 @@ class RankWrapper:
             write_all_bytes(sys.stdout.fileno(), piece)
         return bool(piece)
 
-    def _drain(self, pipe: int | None, signals: SignalQueue) -> None:
+    def _copy_remaining_output(self, pipe: int | None, signals: SignalQueue) -> None:
         """Copy the output written before the end. Do not wait, because the rank's daemons may keep the pipe open."""
         deadline = time.monotonic() + DRAIN_S
         while pipe is not None and time.monotonic() < deadline:
             _, readable = signals.wait(0, pipe)
-            if not readable or not self._copy(pipe):
+            if not readable or not self._copy_output(pipe):
                 return
 
     def _record_start_failure(self, error: OSError) -> int:

@@ -59,8 +59,8 @@ def wait_for_ranks(children: set[int], tasks: TaskServer | None, signals: Signal
         arrived, readable = signals.wait(pause_s, *(tasks.descriptors_to_poll() if tasks else ()))
         for number in arrived:
             if number in PASSED_ON:
-                _send(children, tasks, number)
-        ended = tasks.serve(readable) if tasks else []
+                _send_signal(children, tasks, number)
+        ended = tasks.serve_tasks(readable) if tasks else []
         for pid, status in processes.reap_children():
             children.discard(pid)
             ended.append(status if status >= 0 else exit_codes.CRASHED)
@@ -68,9 +68,9 @@ def wait_for_ranks(children: set[int], tasks: TaskServer | None, signals: Signal
             if status not in (exit_codes.DONE, exit_codes.PREEMPTED) and not failed:
                 failed = status
                 deadline = time.monotonic() + min(int(os.environ["JOBC_GRACE_S"]), MOST_GRACE_S)
-                _send(children, tasks, signal.SIGTERM)
+                _send_signal(children, tasks, signal.SIGTERM)
         if time.monotonic() > deadline:
-            _send(children, tasks, signal.SIGKILL)
+            _send_signal(children, tasks, signal.SIGKILL)
     return failed
 
 
@@ -90,8 +90,8 @@ def rank_environments(node: Mapping[str, str]) -> list[dict[str, str]]:
     ]
 
 
-def _send(children: set[int], tasks: TaskServer | None, number: int) -> None:
+def _send_signal(children: set[int], tasks: TaskServer | None, number: int) -> None:
     for pid in children:  # they are not reaped yet, so their PIDs cannot have been reused
         os.kill(pid, number)
     if tasks:
-        tasks.send(number)
+        tasks.send_signal(number)

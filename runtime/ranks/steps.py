@@ -80,21 +80,21 @@ class NodeSteps:
 
     def run(self, before: str, per_node: str) -> None:
         """Run the lines, and return when the ranks may start. Raises Failure, OSError."""
-        self.write(f"begun_{self.node}")
-        if before and self.node == 0 and not self.exists("before"):
+        self.write_file(f"begun_{self.node}")
+        if before and self.node == 0 and not self.file_exists("before"):
             self._run_lines("before", before)
-            self.write("before")
+            self.write_file("before")
         needed = range(self.nodes if self.node == 0 else 1)
-        self.wait(lambda: self.missing("begun", needed), "", self.timeout_s)
+        self.wait_for_nodes(lambda: self.missing_nodes("begun", needed), "", self.timeout_s)
         if before:
-            self.wait(lambda: [] if self.exists("before") else [0], "before")
-        if per_node and not self.exists("go"):
+            self.wait_for_nodes(lambda: [] if self.file_exists("before") else [0], "before")
+        if per_node and not self.file_exists("go"):
             self._run_lines("per_node", per_node)
-            self.write(f"ready_{self.node}")
+            self.write_file(f"ready_{self.node}")
             if self.node == 0:
-                self.wait(lambda: self.missing("ready", range(self.nodes)), "per_node")
-                self.write("go")
-            self.wait(lambda: [] if self.exists("go") else [0], "per_node")
+                self.wait_for_nodes(lambda: self.missing_nodes("ready", range(self.nodes)), "per_node")
+                self.write_file("go")
+            self.wait_for_nodes(lambda: [] if self.file_exists("go") else [0], "per_node")
 
     def _run_lines(self, key: str, lines: str) -> None:
         print(f"jobc: {key}", flush=True)
@@ -113,12 +113,12 @@ class NodeSteps:
                     print(f"jobc: {key} took {time.monotonic() - began:.1f} s", flush=True)
                     return
 
-    def missing(self, word: str, nodes: Iterable[int]) -> list[int]:
+    def missing_nodes(self, word: str, nodes: Iterable[int]) -> list[int]:
         """Return which nodes have not written the file. Without a shared folder, only node 0 and this one count."""
         names = set(os.listdir(self.folder))
         return [node for node in nodes if f"{word}_{node}" not in names]
 
-    def wait(self, get_missing: Callable[[], list[int]], key: str, timeout_s: float = float("inf")) -> None:
+    def wait_for_nodes(self, get_missing: Callable[[], list[int]], key: str, timeout_s: float = float("inf")) -> None:
         """Wait until no node is missing, and print which ones are.
 
         key: the key whose lines the missing nodes are running, or "" if they have not begun.
@@ -136,11 +136,11 @@ class NodeSteps:
                 print(f"jobc: waiting for {_format_nodes(missing)} {action} ({waited_s:.0f} s)", flush=True)
                 silent_s += MORE_SILENT_S
 
-    def exists(self, name: str) -> bool:
+    def file_exists(self, name: str) -> bool:
         os.listdir(self.folder)  # makes a network file system refresh its cache
         return Path(self.folder, name).exists()
 
-    def write(self, name: str) -> None:
+    def write_file(self, name: str) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         Path(self.folder, name).touch()
 

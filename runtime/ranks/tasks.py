@@ -52,7 +52,7 @@ class TaskServer:
     def descriptors_to_poll(self) -> list[int]:
         return [self.listener.fileno(), *(connection.fileno() for connection in self.connected)]
 
-    def serve(self, readable: list[int]) -> list[int]:
+    def serve_tasks(self, readable: list[int]) -> list[int]:
         """Accept new tasks, and return the exit codes of ranks that have ended."""
         ended = [self._end_of(task) for task in list(self.connected) if task.fileno() in readable]
         if self.listener.fileno() in readable:
@@ -66,7 +66,7 @@ class TaskServer:
     def _accept_task(self) -> None:
         task, _ = self.listener.accept()
         task.settimeout(ANSWER_S)
-        words = _line(task) if _is_mine(task) else b""
+        words = _read_line(task) if _is_mine(task) else b""
         local_rank = int(words) if words.isdigit() else -1
         if local_rank not in self.missing:
             task.close()
@@ -77,12 +77,12 @@ class TaskServer:
         self.connected[task] = local_rank
 
     def _end_of(self, task: socket.socket) -> int:
-        code = _line(task)
+        code = _read_line(task)
         del self.connected[task]
         task.close()
         return int(code) if code else exit_codes.CRASHED
 
-    def send(self, number: int) -> None:
+    def send_signal(self, number: int) -> None:
         """Send a signal to every running rank. Ranks that have not started yet will not be started."""
         self.missing.clear()
         for task in self.connected:
@@ -99,23 +99,23 @@ def run_task(command: list[str], local_rank: int, timeout_s: float) -> int:
     signals = SignalQueue([*PASSED_ON, signal.SIGCHLD])
     processes.become_subreaper()
     try:
-        launcher = _connect(timeout_s, signals)
+        launcher = _connect_to_launcher(timeout_s, signals)
     except Failure as error:
         print(f"jobc: task {local_rank}: {error}", file=sys.stderr)
         return exit_codes.RENDEZVOUS_FAILED
     launcher.sendall(f"{local_rank}\n".encode())
-    environment = _line(launcher)
+    environment = _read_line(launcher)
     if not environment:
         return exit_codes.CRASHED  # the node is already ending
     rank = processes.start_in_own_session(command, environ={**os.environ, **json.loads(environment)})
-    code = _attend(rank, launcher, signals)
+    code = _wait_for_rank(rank, launcher, signals)
     processes.kill_descendants(os.getpid())  # the rank's daemons, or the rank itself
     with contextlib.suppress(OSError):
         launcher.sendall(f"{code}\n".encode())
     return code
 
 
-def _attend(rank: int, launcher: socket.socket, signals: SignalQueue) -> int:
+def _wait_for_rank(rank: int, launcher: socket.socket, signals: SignalQueue) -> int:
     while True:
         arrived, readable = signals.wait(60, launcher.fileno())
         numbers = [number for number in arrived if number in PASSED_ON]
@@ -131,7 +131,7 @@ def _attend(rank: int, launcher: socket.socket, signals: SignalQueue) -> int:
             os.kill(rank, number)  # this process's own child, which is not reaped yet
 
 
-def _connect(timeout_s: float, signals: SignalQueue) -> socket.socket:
+def _connect_to_launcher(timeout_s: float, signals: SignalQueue) -> socket.socket:
     """Connect to this node's launcher. Raises Failure if it will not start the ranks."""
     run, node = RunFolder.from_environment(), int(os.environ["JOBC_NODE_RANK"])
     deadline, look_at = time.monotonic() + timeout_s, 0.0
@@ -172,7 +172,7 @@ def _is_mine(connection: socket.socket) -> bool:
     return bool(user == os.geteuid())
 
 
-def _line(connection: socket.socket) -> bytes:
+def _read_line(connection: socket.socket) -> bytes:
     """Read one line and return it without its newline, or b"" if the peer closed the connection."""
     received = b""
     with contextlib.suppress(OSError):

@@ -25,7 +25,7 @@ def skip_ended_commands(run: RunFolder, steps: NodeSteps, entries: int) -> None:
     """On node 0, let all nodes skip the commands that ended in earlier attempts. The last one always runs."""
     content = read_small_file(run.ended_commands_file) if steps.node == 0 else None
     for number in range(1, min(parse_count(content[1].get("count")) if content else 0, entries) + 1):
-        steps.write(f"then_{number}")
+        steps.write_file(f"then_{number}")
 
 
 def run_commands(run: RunFolder, steps: NodeSteps, launcher: list[str], entries: list[str]) -> int:
@@ -33,7 +33,7 @@ def run_commands(run: RunFolder, steps: NodeSteps, launcher: list[str], entries:
     procs = int(os.environ["JOBC_PROCS"])
     ranks = range(steps.node * procs, (steps.node + 1) * procs)
     for number in range(len(entries) + 1):
-        if number < len(entries) and steps.exists(f"then_{number + 1}"):
+        if number < len(entries) and steps.file_exists(f"then_{number + 1}"):
             continue
         if number:
             os.environ["JOBC_THEN"] = entries[number - 1]
@@ -41,7 +41,7 @@ def run_commands(run: RunFolder, steps: NodeSteps, launcher: list[str], entries:
                 print(f"jobc: then {number} of {len(entries)}: {' '.join(entries[number - 1].split())}", flush=True)
         if number == len(entries):
             os.execvp(launcher[0], launcher)
-        status = _launch(launcher, steps)
+        status = _run_launcher(launcher, steps)
         if status or not _all_done(run, ranks):
             return status if status >= 0 else exit_codes.CRASHED
         with steps.recorded_as_running():
@@ -51,7 +51,7 @@ def run_commands(run: RunFolder, steps: NodeSteps, launcher: list[str], entries:
     raise AssertionError
 
 
-def _launch(launcher: list[str], steps: NodeSteps) -> int:
+def _run_launcher(launcher: list[str], steps: NodeSteps) -> int:
     """Run a launcher to its end. Signals are not forwarded, because the supervisor sends them to the ranks."""
     child = processes.start_in_own_session(launcher)
     while True:
@@ -76,13 +76,15 @@ def _all_done(run: RunFolder, ranks: range) -> bool:
 def _wait_for_nodes(run: RunFolder, steps: NodeSteps, number: int) -> None:
     """Wait until the command with this number has ended on all nodes. Node 0 also records that it has."""
     name = "the command" if number == 1 else f"then {number - 1}"
-    steps.wait(lambda: [steps.node] if run.stop_mark.exists() else [], name)  # until the supervisor sends a signal
-    steps.write(f"ended_{number}_{steps.node}")
+    steps.wait_for_nodes(
+        lambda: [steps.node] if run.stop_mark.exists() else [], name
+    )  # until the supervisor sends a signal
+    steps.write_file(f"ended_{number}_{steps.node}")
     if steps.node == 0:
-        steps.wait(lambda: steps.missing(f"ended_{number}", range(steps.nodes)), name)
+        steps.wait_for_nodes(lambda: steps.missing_nodes(f"ended_{number}", range(steps.nodes)), name)
         write_small_file(run.ended_commands_file, keys={"count": number})
-        steps.write(f"then_{number}")
-    steps.wait(lambda: [] if steps.exists(f"then_{number}") else [0], name)
+        steps.write_file(f"then_{number}")
+    steps.wait_for_nodes(lambda: [] if steps.file_exists(f"then_{number}") else [0], name)
 
 
 def _remove_rank_files(run: RunFolder, ranks: range) -> None:

@@ -50,17 +50,17 @@ class NodeLog:
         self._times = -1
         if timed:
             self._times = open_for_append(path.with_name(f".{path.stem}.times"))
-            self._note(path.stat().st_size if path.exists() else 0)
+            self._record_time(path.stat().st_size if path.exists() else 0)
         self.name = path.name
         self._log = LossyLog(run.open_log(path, f"node {node}"))
 
     def write(self, text: bytes) -> str:
         """Append the text. Return why output is dropped, once each time the disk becomes full; otherwise, return ""."""
         with contextlib.suppress(OSError):  # a full disk must not stop the training
-            self._note(os.fstat(self._log.descriptor).st_size)
+            self._record_time(os.fstat(self._log.descriptor).st_size)
         return self._log.write(text)
 
-    def _note(self, offset: int) -> None:
+    def _record_time(self, offset: int) -> None:
         """Record that the output at byte `offset` was written now."""
         now_s = int(time.time())
         if self._times >= 0 and now_s != self._noted_s:

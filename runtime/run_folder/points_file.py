@@ -53,7 +53,7 @@ class SweepPoints(NamedTuple):
     every_point: Changes
     points: list[SweepPoint]
 
-    def find(self, named: str) -> SweepPoint:
+    def find_point(self, named: str) -> SweepPoint:
         for point in self.points:
             if named in (str(point.number), point.label, point.job):
                 return point
@@ -67,17 +67,17 @@ def read_points(sweep: Path) -> SweepPoints:
     try:
         tree = read_json(file, MOST_BYTES)
         lines, every_point = tree["lines"], _validate_changes(tree["every_point"])
-        points = [_point(number, entry) for number, entry in enumerate(tree["points"])]
+        points = [_parse_point(number, entry) for number, entry in enumerate(tree["points"])]
         if not points or not all(type(count) is int for count in lines.values()):
             raise ValueError("no points")
     except Unreadable as error:
-        raise _damaged(file, error.reason) from None
+        raise _damaged_file_failure(file, error.reason) from None
     except (AttributeError, KeyError, TypeError, ValueError):
-        raise _damaged(file, "does not describe the points of a sweep") from None
+        raise _damaged_file_failure(file, "does not describe the points of a sweep") from None
     return SweepPoints(lines, every_point, points)
 
 
-def _point(number: int, entry: Mapping[str, Any]) -> SweepPoint:
+def _parse_point(number: int, entry: Mapping[str, Any]) -> SweepPoint:
     label, job, overrides = entry["label"], entry["job"], entry["overrides"]
     if not (isinstance(label, str) and isinstance(job, str) and is_file_name(job) and isinstance(overrides, list)):
         raise ValueError(number)
@@ -97,7 +97,7 @@ def _validate_changes(changes: Mapping[str, Any]) -> Changes:
     return dict(changes)
 
 
-def _damaged(file: Path, reason: str) -> Failure:
+def _damaged_file_failure(file: Path, reason: str) -> Failure:
     return Failure(f"{file} {reason}", "compile the sweep again, with --force if the file was edited")
 
 
@@ -112,7 +112,9 @@ def write_artifact_of_point(sweep: Path, points: SweepPoints, point: SweepPoint,
             try:
                 text = apply_changes(text, changes.get(path, {}))
             except ValueError as error:
-                raise _damaged(sweep / POINTS, f"is damaged: point {point.number}, {path}: {error}") from None
+                raise _damaged_file_failure(
+                    sweep / POINTS, f"is damaged: point {point.number}, {path}: {error}"
+                ) from None
         texts[path] = text
     shutil.copytree(sweep, folder, symlinks=True, ignore=shutil.ignore_patterns(POINTS, "__pycache__"))
     for path, text in texts.items():

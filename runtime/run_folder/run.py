@@ -49,10 +49,10 @@ class RecordedProcess:
         self.path = path
         self.host = keys.get("host", "")
         self.boot, self.pid_namespace = keys.get("boot", ""), keys.get("pid_namespace", "")
-        self.pid, self.start_ticks = self._number("pid"), self._number("start_ticks")
-        self.ended, self.exit = self._number("ended"), self._number("exit")
+        self.pid, self.start_ticks = self._read_number("pid"), self._read_number("start_ticks")
+        self.ended, self.exit = self._read_number("ended"), self._read_number("exit")
 
-    def _number(self, key: str) -> int | None:
+    def _read_number(self, key: str) -> int | None:
         return number_or_none(self.keys.get(key, ""))
 
     def place(self) -> str:
@@ -115,9 +115,9 @@ class NodeState(RecordedProcess):
         self.name = path.name[5:]  # with a leading zero
         self.number = int(self.name)
         self.reason = self.keys.get("reason", "")
-        self.started, self.attempt = self._number("started"), self._number("attempt")
-        self.first_rank = self._number("first_rank") or 0
-        self.idle_since = self._number("idle_since")  # like the next two, set only while its ranks may be hung
+        self.started, self.attempt = self._read_number("started"), self._read_number("attempt")
+        self.first_rank = self._read_number("first_rank") or 0
+        self.idle_since = self._read_number("idle_since")  # like the next two, set only while its ranks may be hung
         self.idle_ranks, self.left_ranks = self.keys.get("idle_ranks", ""), self.keys.get("left_ranks", "")
 
 
@@ -161,12 +161,12 @@ class Run:
         """
         try:
             if self._now is None:
-                self._now = self._touch() if self.is_mine else time.time()
+                self._now = self._storage_time() if self.is_mine else time.time()
             return self._now - node.path.stat().st_mtime
         except OSError:
             return None
 
-    def _touch(self) -> float:
+    def _storage_time(self) -> float:
         """Return the time in seconds since the epoch, by the storage's clock. Raises OSError."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         descriptor = os.open(self.path / "state/.now", flags, 0o666)
@@ -324,10 +324,10 @@ def quote_shell_word(text: str) -> str:
     """Quote the text as one shell word, using bash's $'…' if it contains control characters."""
     if text.isprintable():
         return shlex.quote(text)
-    return f"$'{''.join(map(_escaped, text))}'"
+    return f"$'{''.join(map(_escape_character, text))}'"
 
 
-def _escaped(letter: str) -> str:
+def _escape_character(letter: str) -> str:
     code = ord(letter)
     if letter in "\\'":
         return f"\\{letter}"

@@ -63,7 +63,7 @@ class RunFolder:
     def rank_exit(self, rank: int) -> Path:
         return self.exits / f"rank_{rank:02}"
 
-    def restart(self, number: int) -> Path:
+    def restart_folder(self, number: int) -> Path:
         """Return the folder in which the nodes agree on a restart. number: counted from 1"""
         return self.exits / f"restart_{number}"
 
@@ -228,9 +228,9 @@ def record_first_failure(run: RunFolder, code: str, keys: Mapping[str, object]) 
 
 
 def is_earlier_failure(code: str, keys: Mapping[str, object], known_code: str, known: Mapping[str, object]) -> bool:
-    return _order(code, keys) < _order(known_code, known)
+    return _failure_sort_key(code, keys) < _failure_sort_key(known_code, known)
 
 
-def _order(code: str, keys: Mapping[str, object]) -> tuple[bool, int]:
+def _failure_sort_key(code: str, keys: Mapping[str, object]) -> tuple[bool, int]:
     """Return a sort key that puts the earliest failure first, and ranks that only lost a peer after all others."""
     return code == str(exit_codes.PEER_LOST) and "rank" in keys, parse_count(keys.get("time_ns"))

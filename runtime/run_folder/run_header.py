@@ -44,19 +44,19 @@ def warn_about_few_cores(environ: Mapping[str, str], ranks: int, cores: int) -> 
 def describe_gpus(environ: Mapping[str, str]) -> str:
     """Return the ranks' GPUs, as set by the engine or else as listed by the driver, with their names if known."""
     chosen = next((environ[v] for v in ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES") if environ.get(v)), "")
-    listed = chosen.replace(",", " ") or " ".join(map(str, _numbers()))
-    names = sorted(set(_names()))
+    listed = chosen.replace(",", " ") or " ".join(map(str, _gpu_numbers()))
+    names = sorted(set(_gpu_names()))
     return f"{listed} ({', '.join(names)})" if listed and names else listed
 
 
-def _numbers() -> list[int]:
+def _gpu_numbers() -> list[int]:
     """Return the numbers of all GPUs on this node without calling a driver, which might hang."""
     files = [path.name.removeprefix("nvidia") for path in DEVICES.glob("nvidia[0-9]*")]
     amd = [file for file in KFD.glob("*/gpu_id") if file.read_text().strip() not in ("", "0")]
     return sorted(int(number) for number in files if number.isdigit()) or list(range(len(amd)))
 
 
-def _names() -> list[str]:
+def _gpu_names() -> list[str]:
     try:
         process = subprocess.run(
             ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"],

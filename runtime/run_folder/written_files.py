@@ -22,18 +22,18 @@ UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 class FilesWrittenByProgram:
-    """Files in `folder` that were written after begin()."""
+    """Files in `folder` that were written after begin_count()."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._since: float | None = None
 
-    def begin(self, now: float) -> None:
+    def begin_count(self, now: float) -> None:
         """Count files from now on. Ignored after a restart in place. now: storage time, in seconds since the epoch"""
         if self._since is None:
             self._since = now
 
-    def lines(self, most_s: float = MOST_S) -> list[str]:
+    def description_lines(self, most_s: float = MOST_S) -> list[str]:
         """Return a line such as "script wrote 3 files (12 MiB) in RUN/code: model.pt, …" if the script wrote files, and
         another one if it wrote through links.
 
@@ -43,14 +43,16 @@ class FilesWrittenByProgram:
             return []
         deadline = time.monotonic() + most_s
         links: list[str] = []
-        folder = _printable(str(self.folder))
-        in_run = self._line([str(self.folder)], links, deadline, f"in {folder}")
-        through_links = self._line(links, [], deadline, "through links into the project, where all runs write")
+        folder = _escape_unprintable(str(self.folder))
+        in_run = self._describe_changed_files([str(self.folder)], links, deadline, f"in {folder}")
+        through_links = self._describe_changed_files(
+            links, [], deadline, "through links into the project, where all runs write"
+        )
         return [*filter(None, (in_run, through_links))]
 
-    def _line(self, folders: list[str], links: list[str], deadline: float, where: str) -> str:
-        """Describe the files in the folders whose content or name has changed since begin(), or return "" if there are
-        none. Links to folders are not followed but added to `links`.
+    def _describe_changed_files(self, folders: list[str], links: list[str], deadline: float, where: str) -> str:
+        """Describe the files in the folders whose content or name has changed since begin_count(), or return "" if
+        there are none. Links to folders are not followed but added to `links`.
 
         Compares the change time (ctime), not the modification time, because a script may preserve the latter when it
         copies a file.
@@ -58,7 +60,7 @@ class FilesWrittenByProgram:
         assert self._since is not None
         sizes: dict[str, int] = {}
         at_least = ""
-        for path, status in _entries(folders):
+        for path, status in _walk_entries(folders):
             if stat.S_ISLNK(status.st_mode) and os.path.isdir(path):
                 links.append(path)
             elif stat.S_ISREG(status.st_mode) and status.st_ctime >= self._since:
@@ -76,7 +78,7 @@ class FilesWrittenByProgram:
         return f"script wrote {at_least}{files} ({format_size(sum(sizes.values()))}) {where}: {names}"
 
 
-def _entries(folders: list[str]) -> Iterator[tuple[str, os.stat_result]]:
+def _walk_entries(folders: list[str]) -> Iterator[tuple[str, os.stat_result]]:
     """Yield the path and status of everything in the folders, except in by-products. Follows no links."""
     for folder in folders:
         for parent, subfolders, names in os.walk(folder):
@@ -96,10 +98,10 @@ def format_size(size: float) -> str:
 
 
 def _shorten_name(name: str) -> str:
-    name = _printable(name)
+    name = _escape_unprintable(name)
     return name if len(name) <= MOST_CHARACTERS else f"…{name[1 - MOST_CHARACTERS :]}"
 
 
-def _printable(text: str) -> str:
+def _escape_unprintable(text: str) -> str:
     """Escape control characters and bytes that are not valid text."""
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)

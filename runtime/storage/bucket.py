@@ -88,16 +88,16 @@ class Bucket:
         that need certainty read the object again.
         """
         headers = {"If-None-Match": "*"} if only_new else {}
-        answer = self._ask("PUT", key, body=content, headers=headers, fine=(200, 412, 409, 501))
+        answer = self._request("PUT", key, body=content, headers=headers, accepted_statuses=(200, 412, 409, 501))
         if answer.status == 501:
             if self.get(key) is not None:
                 return False
-            answer = self._ask("PUT", key, body=content)
+            answer = self._request("PUT", key, body=content)
         return answer.status == 200
 
     def get(self, key: str) -> bytes | None:
         """Return an object, or None if it does not exist."""
-        answer = self._ask("GET", key, fine=(200, 404))
+        answer = self._request("GET", key, accepted_statuses=(200, 404))
         return answer.body if answer.status == 200 else None
 
     def put_file(self, key: str, path: Path) -> None:
@@ -111,24 +111,26 @@ class Bucket:
 
     def _put_parts(self, key: str, file: int, size: int) -> None:
         length = max(PART_BYTES, -(-size // MOST_PARTS))
-        started = self._ask("POST", key, {"uploads": ""})
-        upload = _text(ElementTree.fromstring(started.body), "UploadId")
+        started = self._request("POST", key, {"uploads": ""})
+        upload = _element_text(ElementTree.fromstring(started.body), "UploadId")
 
         def put_part(number: int) -> str:
             start = (number - 1) * length
             content = _read_exactly(file, start, min(length, size - start))
-            answer = self._ask("PUT", key, {"partNumber": str(number), "uploadId": upload}, content)
+            answer = self._request("PUT", key, {"partNumber": str(number), "uploadId": upload}, content)
             return f"<Part><PartNumber>{number}</PartNumber><ETag>{answer.headers['etag']}</ETag></Part>"
 
         try:
             with ThreadPoolExecutor(AT_ONCE) as threads:
                 parts = "".join(threads.map(put_part, range(1, -(-size // length) + 1)))
             body = f"<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>".encode()
-            done = self._ask("POST", key, {"uploadId": upload}, body)
+            done = self._request("POST", key, {"uploadId": upload}, body)
             if b"<Error>" in done.body:  # S3 returns 200 immediately and may fail later
-                raise self._error("POST", key, done)
+                raise self._error_for_response("POST", key, done)
         except (OSError, BucketError):
-            self._ask("DELETE", key, {"uploadId": upload}, fine=(200, 204, 404))  # parts left behind would cost money
+            self._request(
+                "DELETE", key, {"uploadId": upload}, accepted_statuses=(200, 204, 404)
+            )  # parts left behind would cost money
             raise
 
     def get_file(self, key: str, path: Path, size: int) -> None:
@@ -137,7 +139,9 @@ class Bucket:
 
             def get_part(start: int) -> None:
                 end = min(start + PART_BYTES, size) - 1
-                answer = self._ask("GET", key, headers={"Range": f"bytes={start}-{end}"}, fine=(200, 206), most=size)
+                answer = self._request(
+                    "GET", key, headers={"Range": f"bytes={start}-{end}"}, accepted_statuses=(200, 206), max_bytes=size
+                )
                 content = answer.body if answer.status == 206 else answer.body[start : end + 1]
                 if len(content) != end + 1 - start:
                     raise BucketError(f"{self.url}/{key} changed while it was being read", "", exit_codes.PEER_LOST)
@@ -149,35 +153,37 @@ class Bucket:
     def delete(self, keys: Iterable[str]) -> None:
         """Delete objects in this order. Missing objects are ignored."""
         for key in keys:
-            self._ask("DELETE", key, fine=(200, 204, 404))
+            self._request("DELETE", key, accepted_statuses=(200, 204, 404))
 
     def list(self, prefix: str) -> Iterator[ListedObject]:
         """Yield all objects whose key begins with `prefix`, ordered by key."""
         page = {"list-type": "2", "max-keys": str(PAGE), "encoding-type": "url"}
         query = {**page, "prefix": self._prefix + prefix}
         while True:
-            answer = self._ask("GET", None, query)
+            answer = self._request("GET", None, query)
             now = email.utils.parsedate_to_datetime(answer.headers["date"]).timestamp()
             tree = ElementTree.fromstring(answer.body)
             for element in tree.findall("{*}Contents"):
-                written = datetime.fromisoformat(_text(element, "LastModified").replace("Z", "+00:00")).timestamp()
-                key = unquote(_text(element, "Key")).removeprefix(self._prefix)
-                yield ListedObject(key, int(_text(element, "Size")), max(0.0, now - written))
-            if _text(tree, "IsTruncated") != "true":
+                written = datetime.fromisoformat(
+                    _element_text(element, "LastModified").replace("Z", "+00:00")
+                ).timestamp()
+                key = unquote(_element_text(element, "Key")).removeprefix(self._prefix)
+                yield ListedObject(key, int(_element_text(element, "Size")), max(0.0, now - written))
+            if _element_text(tree, "IsTruncated") != "true":
                 return
-            query = {**query, "continuation-token": _text(tree, "NextContinuationToken")}
+            query = {**query, "continuation-token": _element_text(tree, "NextContinuationToken")}
 
     # ---- one request
 
-    def _ask(
+    def _request(
         self,
         method: str,
         key: str | None,
         query: Mapping[str, str] | None = None,
         body: bytes = b"",
         headers: Mapping[str, str] | None = None,
-        fine: tuple[int, ...] = (200, 204),
-        most: int = 0,
+        accepted_statuses: tuple[int, ...] = (200, 204),
+        max_bytes: int = 0,
     ) -> HttpResponse:
         """Send a request, retry while the store is unavailable or busy, and return a response with a status in `fine`.
 
@@ -189,29 +195,35 @@ class Bucket:
             if attempt:
                 self._pause(FIRST_PAUSE_S * 2 ** (attempt - 1) * (0.5 + random.random()))
             try:
-                answer = self._once(method, path, query or {}, body, headers or {}, max(most, LARGEST_ANSWER))
+                answer = self._request_once(
+                    method, path, query or {}, body, headers or {}, max(max_bytes, LARGEST_ANSWER)
+                )
             except (OSError, http.client.HTTPException) as error:
                 if isinstance(error, ssl.SSLCertVerificationError):
                     title, hint = f"{self._host}: {error.verify_message}", "set SSL_CERT_FILE to your own certificates"
                     raise BucketError(title, hint, exit_codes.DATA_BROKEN) from error
                 failure = f"{type(error).__name__}: {error}"
                 continue
-            if answer.status in fine and not (answer.status == 404 and _error_details(answer)[0] == "NoSuchBucket"):
+            if answer.status in accepted_statuses and not (
+                answer.status == 404 and _error_details(answer)[0] == "NoSuchBucket"
+            ):
                 return answer
             reason = _error_details(answer)[0]
             if reason in RENEWABLE and not attempt:
-                self._wallet.renew()
+                self._wallet.replace_expired()
             elif answer.status not in BUSY and reason not in ("SlowDown", "RequestTimeout", "OperationAborted"):
-                raise self._error(method, path, answer)
+                raise self._error_for_response(method, path, answer)
             failure = f"HTTP {answer.status} {reason}"
         title = f"the object store at {self._host} does not respond: {failure} ({TRIES} attempts)"
         raise BucketError(title, "check storage.endpoint and the node's network", exit_codes.PEER_LOST)
 
-    def _once(
-        self, method: str, path: str, query: Mapping[str, str], body: bytes, headers: Mapping[str, str], most: int
+    def _request_once(
+        self, method: str, path: str, query: Mapping[str, str], body: bytes, headers: Mapping[str, str], max_bytes: int
     ) -> HttpResponse:
         digest = hashlib.sha256(body).hexdigest()
-        fields = sign_headers(method, self._host, path, query, headers, digest, self._wallet.open(), self.region)
+        fields = sign_headers(
+            method, self._host, path, query, headers, digest, self._wallet.current_credentials(), self.region
+        )
         kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
         connection = kind(self._host, timeout=ANSWER_S)
         try:
@@ -219,15 +231,15 @@ class Bucket:
             connection.request(method, target, body, fields)
             answer = connection.getresponse()
             received = {name.lower(): value for name, value in answer.getheaders()}
-            content = answer.read(most + 1)
-            if len(content) > most:
-                title = f"{self.url}: the response to {method} {path} is larger than {most >> 20} MiB"
+            content = answer.read(max_bytes + 1)
+            if len(content) > max_bytes:
+                title = f"{self.url}: the response to {method} {path} is larger than {max_bytes >> 20} MiB"
                 raise BucketError(title, "jobc did not write this object: remove it", exit_codes.DATA_BROKEN)
             return HttpResponse(answer.status, received, content)
         finally:
             connection.close()
 
-    def _error(self, method: str, path: str, answer: HttpResponse) -> BucketError:
+    def _error_for_response(self, method: str, path: str, answer: HttpResponse) -> BucketError:
         reason, message = _error_details(answer)
         words = message or http.client.responses.get(answer.status, "")
         title = f"{self.url}: {reason or f'HTTP {answer.status}'}: {words}"
@@ -240,7 +252,7 @@ class Bucket:
             hint = f"storage.region={answer.headers.get('x-amz-bucket-region', 'the region of the bucket')}"
         elif answer.status in (401, 403):
             hint = "set secrets.AWS_ACCESS_KEY_ID and secrets.AWS_SECRET_ACCESS_KEY, or attach a role to the node"
-            if credentials := self._wallet.open():
+            if credentials := self._wallet.current_credentials():
                 hint = f"the key {credentials.key} is unknown or has no permission for {method} {path}"
         return BucketError(title, hint, exit_codes.DATA_BROKEN)
 
@@ -251,10 +263,10 @@ def _error_details(answer: HttpResponse) -> tuple[str, str]:
         tree = ElementTree.fromstring(answer.body)
     except ElementTree.ParseError:
         return "", ""
-    return _text(tree, "Code"), _text(tree, "Message")
+    return _element_text(tree, "Code"), _element_text(tree, "Message")
 
 
-def _text(tree: ElementTree.Element, tag: str) -> str:
+def _element_text(tree: ElementTree.Element, tag: str) -> str:
     """Return the text of the first element with this tag in any namespace, or ""."""
     return tree.findtext(f".//{{*}}{tag}", "")
 

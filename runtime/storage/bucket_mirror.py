@@ -61,7 +61,7 @@ class BucketMirror:
 
     # ---- down
 
-    def restore(self, source: BucketRun, into: Path, everything: bool) -> str | None:
+    def restore_checkpoint(self, source: BucketRun, into: Path, everything: bool) -> str | None:
         """Download `source`'s newest intact checkpoint to `into`. Return its name, or None if there is none.
 
         everything: True on node 0, which reads checkpoints for all ranks. If False, download only the checkpoint's
@@ -69,30 +69,36 @@ class BucketMirror:
         knows the best one and can delete old ones.
         """
         start = len(source.folder) + 1
-        objects = [(item.key[start:], item) for item in source.bucket.list(source.key("checkpoints/"))]
+        objects = [(item.key[start:], item) for item in source.bucket.list(source.object_key("checkpoints/"))]
         listed = {name: item for name, item in objects if is_safe_relative_path(name)}  # not `../x`
         sizes = {name: item.size for name, item in listed.items()}
         for name, size in sizes.items():
             if not name.startswith(STEP):
-                self._fetch(source, name, into / name, size)
+                self._download_file(source, name, into / name, size)
         newest, stubs = None, {}
         for step in sorted({name.rpartition("/")[0] for name in sizes if name.startswith(STEP)}, reverse=True):
             manifest = f"{step}/{MANIFEST}"
             if not everything or manifest not in sizes:
                 continue
-            self._fetch(source, manifest, into / manifest, sizes[manifest])
+            self._download_file(source, manifest, into / manifest, sizes[manifest])
             if newest is None and self._fetch_step(source, into / step, step, sizes):
                 newest = step
                 print(f"jobc: downloaded {step} from {source.bucket.url}/{source.folder}", flush=True)
             elif newest != step:
                 stubs[step] = [name for name in sizes if name.startswith(f"{step}/")]
         if into == self.folder.path:
-            leftovers = self._leftovers({name: item.age_s for name, item in listed.items()}) if everything else {}
-            self._note({**stubs, **leftovers})
+            leftovers = (
+                self._leftover_checkpoint_files({name: item.age_s for name, item in listed.items()})
+                if everything
+                else {}
+            )
+            self._record_downloaded_files({**stubs, **leftovers})
         return newest
 
     def download_progress(self) -> None:
-        """Download the state of attempt_counter.py and the last step in the metrics, before restore() on node 0."""
+        """Download the state of attempt_counter.py and the last step in the metrics. Called on node 0, before
+        restore_checkpoint().
+        """
         for name in (PROGRESS, COMMANDS):
             if (content := self.run.get(name)) is not None:
                 path = self.folder.path / name
@@ -105,7 +111,7 @@ class BucketMirror:
                 write_small_file(self.folder.path / REACHED, keys={"step": step})
                 break
 
-    def _leftovers(self, ages: Mapping[str, float]) -> dict[str, list[str]]:
+    def _leftover_checkpoint_files(self, ages: Mapping[str, float]) -> dict[str, list[str]]:
         """Return the files in interrupted or partly removed checkpoints, by folder.
 
         A leftover folder has no manifest, no files from this attempt, and only file names that some manifest lists, so
@@ -128,15 +134,17 @@ class BucketMirror:
             and all(name.rpartition("/")[2] in manifest_names and ages[name] > oldest for name in names)
         }
 
-    def _note(self, stubs: Mapping[str, list[str]]) -> None:
+    def _record_downloaded_files(self, stubs: Mapping[str, list[str]]) -> None:
         """Record for the upload process which local files are already in the bucket."""
-        up = {name: version for name, version in self._look() if name.startswith("checkpoints/") or name == PROGRESS}
+        up = {
+            name: version for name, version in self._scan_files() if name.startswith("checkpoints/") or name == PROGRESS
+        }
         path = self.folder.path / RESTORED
         path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps({"up": up, "stubs": stubs}))
 
     def go_on(self) -> None:
-        """Load the state that restore() recorded. Without this state, everything would be uploaded again."""
+        """Load the state that restore_checkpoint() recorded. Without this state, everything would be uploaded again."""
         try:
             note = read_json(self.folder.path / RESTORED, LARGEST_NOTE)
         except Unreadable:
@@ -144,9 +152,9 @@ class BucketMirror:
         self._up = {name: (version[0], version[1], version[2]) for name, version in note["up"].items()}
         self._stubs = note["stubs"]
 
-    def _fetch(self, source: BucketRun, name: str, path: Path, size: int) -> None:
+    def _download_file(self, source: BucketRun, name: str, path: Path, size: int) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        source.bucket.get_file(source.key(name), path, size)
+        source.bucket.get_file(source.object_key(name), path, size)
 
     def _fetch_step(self, source: BucketRun, path: Path, step: str, sizes: dict[str, int]) -> bool:
         """Download a checkpoint and return whether it is intact. If any file is damaged, remove all of them."""
@@ -155,7 +163,7 @@ class BucketMirror:
             entries = {MANIFEST: (-1, "")}
         for name, (size, sha256) in entries.items():
             if sizes.get(f"{step}/{name}") == size:
-                self._fetch(source, f"{step}/{name}", path / name, size)
+                self._download_file(source, f"{step}/{name}", path / name, size)
             if not (path / name).is_file() or sha256_of(path / name) != sha256:
                 print(f"jobc: {step} in the bucket is damaged: {name}", flush=True)
                 for file in entries.keys() - {MANIFEST}:
@@ -163,14 +171,14 @@ class BucketMirror:
                 return False
         return True
 
-    def pull(self) -> None:
+    def download_marks(self) -> None:
         """Download the marks that others have set: stop, save, first failure."""
         marks = self.run.object_ages("control/")
         if STOP in marks and not self.folder.stop_mark.exists():
             self._create_mark(STOP)
         if SAVE in marks and self.node == 0:
             self._create_mark(SAVE)
-            self.run.bucket.delete([self.run.key(SAVE)])  # the request has been handled
+            self.run.bucket.delete([self.run.object_key(SAVE)])  # the request has been handled
         first = f"exit/{self.folder.attempt}/first"
         if (content := self.run.get(first)) is not None and content != self._known.get(first):
             self._known[first] = content
@@ -181,10 +189,12 @@ class BucketMirror:
         path = self.folder.path / name
         path.parent.mkdir(exist_ok=True)
         path.touch()
-        self._up[name] = _seen(path)
+        self._up[name] = _file_version(path)
 
     def count_unfinished_nodes(self, nodes: int) -> int:
-        """Return how many of this attempt's live nodes have not ended, and download the others' exit codes."""
+        """Return how many of this attempt's nodes are still running, and download the exit codes of those that
+        have ended.
+        """
         attempt, lacking = self.folder.attempt, 0
         exits = self.run.object_ages(f"exit/{attempt}/node_")
         signs = {**self.run.object_ages(f"starts/{attempt:05}/node_"), **self.run.object_ages("state/node_")}
@@ -224,7 +234,7 @@ class BucketMirror:
                 self._known[name] = content
         return True
 
-    def beat(self) -> None:
+    def upload_heartbeat(self) -> None:
         path = self.folder.node_state(self.node)
         try:
             self.run.put(f"state/{path.name}", path.read_bytes())
@@ -238,46 +248,48 @@ class BucketMirror:
         logs: whether to upload new log lines too.
         last: whether to upload files that are still being written too.
         """
-        now = dict(self._look())
+        now = dict(self._scan_files())
         if PROGRESS in self._up and PROGRESS not in now:
-            self.run.bucket.delete([self.run.key(PROGRESS)])  # the run succeeded: upload the deletion first
+            self.run.bucket.delete([self.run.object_key(PROGRESS)])  # the run succeeded: upload the deletion first
             del self._up[PROGRESS]
         changed = {name for name in now if not _is_log(name) and self._up.get(name) != now[name]}
         settled = {name for name in changed if now[name][1] <= SMALL_BYTES or self._before.get(name) == now[name]}
         waiting = set() if last else changed - settled
         held = {os.path.dirname(name) for name in waiting}  # folders whose manifests must wait
-        for name in sorted(now, key=_order):
+        for name in sorted(now, key=_upload_sort_key):
             folder = os.path.dirname(name)
             if _is_log(name):
                 if logs:
                     self._upload_log(name, *now[name][1:])
             elif f"{folder}/{MANIFEST}" not in now:
                 if name in changed - waiting:
-                    self._put(name, now[name])
+                    self._upload_file(name, now[name])
             elif name.endswith(f"/{MANIFEST}") and folder not in held:
                 self._upload_step(folder, {path: now[path] for path in changed if os.path.dirname(path) == folder})
         self._before = now
         gone = {name for name in self._up if name.startswith("checkpoints/") and name not in now}
-        self._remove({name for name in gone if _is_gone(self.folder.path / name)})  # not if replaced meanwhile
+        self._delete_removed_files(
+            {name for name in gone if _is_gone(self.folder.path / name)}
+        )  # not if replaced meanwhile
 
-    def _put(self, name: str, version: Seen) -> None:
+    def _upload_file(self, name: str, version: Seen) -> None:
         with contextlib.suppress(FileNotFoundError):  # removed in the meantime
-            self.run.bucket.put_file(self.run.key(name), self.folder.path / name)
+            self.run.bucket.put_file(self.run.object_key(name), self.folder.path / name)
             self._up[name] = version
 
     def _upload_step(self, step: str, changed: dict[str, Seen]) -> None:
         """Upload a checkpoint's changed files: large files first, the manifest last."""
         name = f"{step}/{MANIFEST}"
         version = changed.pop(name, None)
-        manifest = self._read(name, version) if version else b""  # b"": it has not changed
+        manifest = self._read_unchanged_file(name, version) if version else b""  # b"": it has not changed
         if manifest is None:
             return
         if manifest:
             self._prepare_replacement(name, manifest, changed)
         for file in sorted(changed, key=lambda file: (-changed[file][1], file)):
-            self._put(file, changed[file])
+            self._upload_file(file, changed[file])
         is_all_there = all(self._up.get(file) == changed[file] for file in changed)
-        if version and is_all_there and self._read(name, version) == manifest:
+        if version and is_all_there and self._read_unchanged_file(name, version) == manifest:
             self.run.put(name, manifest)
             self._up[name] = version
             print(f"jobc: uploaded {step} to {self.run.bucket.url}/{self.run.folder}", flush=True)
@@ -295,22 +307,24 @@ class BucketMirror:
         for file in [file for file in changed if file.rpartition("/")[2] in unchanged and file in self._up]:
             self._up[file] = changed.pop(file)
         if changed:
-            self.run.bucket.delete([self.run.key(name)])
+            self.run.bucket.delete([self.run.object_key(name)])
             self._up.pop(name, None)
 
-    def _read(self, name: str, version: Seen) -> bytes | None:
+    def _read_unchanged_file(self, name: str, version: Seen) -> bytes | None:
         """Return a file's content, or None if it has been replaced or removed since the scan."""
         try:
             content = (self.folder.path / name).read_bytes()
-            return content if _seen(self.folder.path / name) == version else None
+            return content if _file_version(self.folder.path / name) == version else None
         except FileNotFoundError:
             return None
 
-    def _remove(self, gone: set[str]) -> None:
+    def _delete_removed_files(self, gone: set[str]) -> None:
         """Delete from the bucket checkpoint files that no longer exist locally, manifests first."""
         stubs = [step for step in self._stubs if _is_gone(self.folder.path / step)]
         gone = gone.union(*(self._stubs[step] for step in stubs))
-        self.run.bucket.delete(self.run.key(name) for name in sorted(gone, key=lambda n: (not n.endswith(MANIFEST), n)))
+        self.run.bucket.delete(
+            self.run.object_key(name) for name in sorted(gone, key=lambda n: (not n.endswith(MANIFEST), n))
+        )
         for name in gone:
             self._up.pop(name, None)
         for step in stubs:
@@ -331,7 +345,7 @@ class BucketMirror:
         self.run.put(f"{log}/{self.folder.attempt:05}-{number:06}", content)
         self._sent[log, inode], self._parts[log] = start + len(content), number + 1
 
-    def _look(self) -> Iterator[tuple[str, Seen]]:
+    def _scan_files(self) -> Iterator[tuple[str, Seen]]:
         """Yield the files to upload, each with its version: modification time, size and inode."""
         root = str(self.folder.path)
         for folder, below, files in os.walk(root):
@@ -342,7 +356,7 @@ class BucketMirror:
                 path = Path(folder, name)
                 if not name.startswith(".") and self._should_upload(prefix + name) and not path.is_symlink():
                     try:
-                        yield prefix + name, _seen(path)
+                        yield prefix + name, _file_version(path)
                     except FileNotFoundError:
                         continue
 
@@ -379,7 +393,7 @@ def _is_log(name: str) -> bool:
     return name.startswith(("logs/", "metrics/"))
 
 
-def _order(name: str) -> tuple[int, str, bool, str, float]:
+def _upload_sort_key(name: str) -> tuple[int, str, bool, str, float]:
     """Return a sort key for uploads. A checkpoint's manifest comes last, and rotated logs before the current log."""
     kind = {"checkpoints": 0, "exit": 2, "state": 3}.get(name.partition("/")[0], 1) if name != PROGRESS else -1
     aside = PUT_ASIDE.fullmatch(name)
@@ -387,7 +401,7 @@ def _order(name: str) -> tuple[int, str, bool, str, float]:
     return kind, os.path.dirname(name), name.endswith(f"/{MANIFEST}"), log, number
 
 
-def _seen(path: Path) -> Seen:
+def _file_version(path: Path) -> Seen:
     status = path.stat()
     return status.st_mtime_ns, status.st_size, status.st_ino
 

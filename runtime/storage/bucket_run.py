@@ -53,19 +53,19 @@ class BucketRun:
     def __init__(self, bucket: Bucket, folder: str, pause: Callable[[float], None] = time.sleep) -> None:
         self.bucket, self.folder, self._pause = bucket, folder, pause
 
-    def key(self, name: str) -> str:
+    def object_key(self, name: str) -> str:
         return f"{self.folder}/{name}"
 
     def get(self, name: str) -> bytes | None:
-        return self.bucket.get(self.key(name))
+        return self.bucket.get(self.object_key(name))
 
     def put(self, name: str, content: bytes) -> None:
-        self.bucket.put(self.key(name), content)
+        self.bucket.put(self.object_key(name), content)
 
     def object_ages(self, prefix: str) -> dict[str, float]:
         """Return the age in seconds of each object under `prefix`, by name."""
         start = len(self.folder) + 1
-        return {listed.key[start:]: listed.age_s for listed in self.bucket.list(self.key(prefix))}
+        return {listed.key[start:]: listed.age_s for listed in self.bucket.list(self.object_key(prefix))}
 
     def put_if_absent(self, name: str, content: bytes) -> bool:
         """Put an object unless it exists. Return whether the stored content is this node's own.
@@ -73,19 +73,19 @@ class BucketRun:
         Contents are unique, so a put that was retried after a lost response is still recognized.
         """
         if self.get(name) is None:
-            self.bucket.put(self.key(name), content, only_new=True)
+            self.bucket.put(self.object_key(name), content, only_new=True)
             self._pause(SETTLE_S)
         return self.get(name) == content
 
     # ---- joining
 
-    def join(self, who: SubmittedNode, init_from: str, job: str) -> int:
+    def join_attempt(self, who: SubmittedNode, init_from: str, job: str) -> int:
         """Join an attempt, wait until all nodes have, and return its number. Raises NodeMustNotStart, BucketError."""
         while True:
             attempt, is_ours = self._newest_attempt(who)
             if is_ours and self.get(STOP) is not None:
                 raise NodeMustNotStart(exit_codes.DONE, "the run was stopped")
-            if not is_ours and not self._begin(attempt, who, init_from, job):
+            if not is_ours and not self._begin_attempt(attempt, who, init_from, job):
                 continue
             # False if this node was restarted in this submission, and finds what it wrote earlier
             unique = f"attempt={attempt}\nnode={who.node}\ntime_ns={time.time_ns()}\n".encode()
@@ -97,7 +97,7 @@ class BucketRun:
 
     def _newest_attempt(self, submission: SubmittedNode) -> tuple[int, bool]:
         """Return the newest attempt and True if this submission began it, or else the next number and False."""
-        attempts = self._attempts()
+        attempts = self._attempt_owners()
         if not attempts:
             return 0, False
         last = max(attempts)
@@ -107,18 +107,18 @@ class BucketRun:
         return last + 1, False
 
     def newest_attempt(self) -> int | None:
-        return max(self._attempts(), default=None)
+        return max(self._attempt_owners(), default=None)
 
-    def _attempts(self) -> dict[int, str]:
+    def _attempt_owners(self) -> dict[int, str]:
         matches = [(name, OWNER.fullmatch(name)) for name in self.object_ages("starts/")]
         return {int(match[1]): (self.get(name) or b"").decode(errors="replace") for name, match in matches if match}
 
-    def _begin(self, attempt: int, submission: SubmittedNode, init_from: str, job: str) -> bool:
+    def _begin_attempt(self, attempt: int, submission: SubmittedNode, init_from: str, job: str) -> bool:
         """Begin an attempt. Return False if another submission began it first."""
         if self.get("state/run") is None:
             keys = {"job": job, "created": int(time.time()), "init_from": init_from}
             self.put("state/run", "".join(f"{k}={v}\n" for k, v in keys.items()).encode())
-        self.bucket.delete([self.key(STOP)] if attempt and self.get(STOP) is not None else [])
+        self.bucket.delete([self.object_key(STOP)] if attempt and self.get(STOP) is not None else [])
         return self.put_if_absent(f"starts/{attempt:05}/owner", submission.id.encode())
 
     def _begin_next(self, attempt: int, submission: SubmittedNode, init_from: str, job: str) -> None:
@@ -128,14 +128,14 @@ class BucketRun:
                 node = name.rpartition("_")[2]
                 why = f"node {node} has already finished, so this node cannot restart alone"
                 raise NodeMustNotStart(exit_codes.CRASHED, why, "resume with jobctl submit --resume")
-        began = sum(owner == submission.id for number, owner in self._attempts().items() if number <= attempt)
+        began = sum(owner == submission.id for number, owner in self._attempt_owners().items() if number <= attempt)
         if began > submission.most:
             why = f"already restarted {submission.most} times, which is the limit"
             raise NodeMustNotStart(exit_codes.CRASHED, why, "lifecycle.max_requeues")
         again = f"reason=node {submission.node} was restarted"
         word = f"{exit_codes.PEER_LOST}\nnode={submission.node}\ntime_ns={time.time_ns()}\n{again}\n"
         self.put_if_absent(f"exit/{attempt}/first", word.encode())
-        self._begin(attempt + 1, submission, init_from, job)
+        self._begin_attempt(attempt + 1, submission, init_from, job)
 
     def _wait_for_live_nodes(self, attempt: int) -> None:
         """Wait until no node of another submission's attempt can be alive. Raises NodeMustNotStart if one is."""

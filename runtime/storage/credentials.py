@@ -46,22 +46,22 @@ class CredentialCache:
         self._found: Credentials | None = None
         self._asked = False
 
-    def open(self) -> Credentials | None:
+    def current_credentials(self) -> Credentials | None:
         if not self._asked or (self._found and time.time() > self._found.expires - EARLY_S):
-            self._found = next(_sources(self._environ, self._region), None)
+            self._found = next(_find_credentials(self._environ, self._region), None)
             self._asked = True
         return self._found
 
-    def renew(self) -> None:
+    def replace_expired(self) -> None:
         """Replace credentials that were rejected as expired."""
         self._asked = False
 
 
-def _sources(environ: Mapping[str, str], region: str) -> Iterator[Credentials]:
+def _find_credentials(environ: Mapping[str, str], region: str) -> Iterator[Credentials]:
     if environ.get("AWS_ACCESS_KEY_ID") and environ.get("AWS_SECRET_ACCESS_KEY"):
         token = environ.get("AWS_SESSION_TOKEN", "")
         yield Credentials(environ["AWS_ACCESS_KEY_ID"], environ["AWS_SECRET_ACCESS_KEY"], token)
-    for source in (_web_identity, _shared_file, _container, _instance):
+    for source in (_web_identity, _shared_file, _container_credentials, _instance_credentials):
         try:
             credentials = source(environ, region)
         except (OSError, ValueError, KeyError, ElementTree.ParseError, configparser.Error):
@@ -82,7 +82,7 @@ def _web_identity(environ: Mapping[str, str], region: str) -> Credentials | None
         "WebIdentityToken": Path(file).read_text(encoding="utf-8").strip(),
     }
     service = environ.get("AWS_ENDPOINT_URL_STS") or f"https://sts.{region}.amazonaws.com"
-    tree = ElementTree.fromstring(_ask(f"{service}/", data=urllib.parse.urlencode(query).encode()))
+    tree = ElementTree.fromstring(_request(f"{service}/", data=urllib.parse.urlencode(query).encode()))
     fields = {element.tag.rpartition("}")[2]: element.text or "" for element in tree.iter()}
     return _parse_credentials({**fields, "Token": fields["SessionToken"]})
 
@@ -100,7 +100,7 @@ def _shared_file(environ: Mapping[str, str], region: str) -> Credentials | None:
     return Credentials(section["aws_access_key_id"], section["aws_secret_access_key"], token)
 
 
-def _container(environ: Mapping[str, str], region: str) -> Credentials | None:
+def _container_credentials(environ: Mapping[str, str], region: str) -> Credentials | None:
     url = environ.get("AWS_CONTAINER_CREDENTIALS_FULL_URI")
     if path := environ.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"):
         url = CONTAINER + path
@@ -109,19 +109,19 @@ def _container(environ: Mapping[str, str], region: str) -> Credentials | None:
     token = environ.get("AWS_CONTAINER_AUTHORIZATION_TOKEN", "")
     if file := environ.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"):
         token = Path(file).read_text(encoding="utf-8").strip()
-    return _parse_credentials(json.loads(_ask(url, {"Authorization": token} if token else {})))
+    return _parse_credentials(json.loads(_request(url, {"Authorization": token} if token else {})))
 
 
-def _instance(environ: Mapping[str, str], region: str) -> Credentials | None:
+def _instance_credentials(environ: Mapping[str, str], region: str) -> Credentials | None:
     if environ.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true":
         return None
     service = environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT") or INSTANCE
     lifetime = {"X-aws-ec2-metadata-token-ttl-seconds": "300"}
-    session = _ask(f"{service}/latest/api/token", lifetime, method="PUT", answer_s=INSTANCE_ANSWER_S).decode()
+    session = _request(f"{service}/latest/api/token", lifetime, method="PUT", answer_s=INSTANCE_ANSWER_S).decode()
     headers = {"X-aws-ec2-metadata-token": session}
     roles = f"{service}/latest/meta-data/iam/security-credentials/"
-    role = _ask(roles, headers).decode().splitlines()[0]
-    return _parse_credentials(json.loads(_ask(roles + role, headers)))
+    role = _request(roles, headers).decode().splitlines()[0]
+    return _parse_credentials(json.loads(_request(roles + role, headers)))
 
 
 def _parse_credentials(fields: Mapping[str, str]) -> Credentials:
@@ -131,7 +131,7 @@ def _parse_credentials(fields: Mapping[str, str]) -> Credentials:
     return Credentials(fields["AccessKeyId"], fields["SecretAccessKey"], fields.get("Token", ""), expires)
 
 
-def _ask(
+def _request(
     url: str,
     headers: Mapping[str, str] | None = None,
     data: bytes | None = None,

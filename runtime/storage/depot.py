@@ -2,7 +2,7 @@
 
 Usage: jobctl depot VERB JOB/RUN_ID [ARGUMENT…]
          run -- COMMAND…         run COMMAND, upload its run folder, and return its exit code
-         lacking                 download the other nodes' exit codes, and print how many live nodes have not ended
+         lacking                 print how many nodes are still running, and download the exit codes of the others
          cat NAME                print a log or another file of the run
          ls                      list the run's files
          stop                    write the stop mark
@@ -74,24 +74,24 @@ def open_bucket_run(folder: str) -> BucketRun:
 
 def restore_checkpoint(run: BucketRun, local: RunFolder, node: int, init_from: str) -> None:
     mirror = BucketMirror(run, local, node)
-    with _heartbeats(mirror):
+    with _send_heartbeats(mirror):
         if node == 0:
             mirror.download_progress()
-        newest = mirror.restore(run, local.path, node == 0)
+        newest = mirror.restore_checkpoint(run, local.path, node == 0)
         if newest is None and init_from:
             source = BucketRun(run.bucket, f"{run.folder.rpartition('/')[0]}/{init_from}")
-            mirror.restore(source, local.path.with_name(init_from), node == 0)
+            mirror.restore_checkpoint(source, local.path.with_name(init_from), node == 0)
 
 
 @contextlib.contextmanager
-def _heartbeats(mirror: BucketMirror) -> Iterator[None]:
+def _send_heartbeats(mirror: BucketMirror) -> Iterator[None]:
     """Send heartbeats in a thread."""
     has_ended = threading.Event()
 
     def beat() -> None:
         while not has_ended.wait(BEAT_S):
             with contextlib.suppress(BucketError):  # the main thread reports this
-                mirror.beat()
+                mirror.upload_heartbeat()
 
     threading.Thread(target=beat, daemon=True, name="beat").start()
     try:
@@ -104,11 +104,11 @@ def run_read_verb(run: BucketRun, verb: str, words: list[str]) -> int:
     if verb == "stop":
         run.put(STOP, b"")
     elif verb == "remove":
-        run.bucket.delete([run.key(name) for name in run.object_ages("")])
+        run.bucket.delete([run.object_key(name) for name in run.object_ages("")])
     elif verb == "ends":
         return download_exit_codes(run, Path(words[0]))
     elif verb == "ls":
-        for listed in run.bucket.list(run.key("")):
+        for listed in run.bucket.list(run.object_key("")):
             print(f"{listed.size:>14,}  {listed.key[len(run.folder) + 1 :]}")
     else:
         content = read_complete_log(run, words[0]) or run.get(words[0])
@@ -144,10 +144,13 @@ class BucketNode:
         signals = SignalQueue((*PASSED_ON, signal.SIGCHLD))
         processes.become_subreaper()
         child = processes.start_in_own_session(command)
-        threads = [threading.Thread(target=work, daemon=True) for work in (self._exchange, self._push)]
+        threads = [
+            threading.Thread(target=work, daemon=True)
+            for work in (self._exchange_until_ended, self._upload_until_ended)
+        ]
         for thread in threads:
             thread.start()
-        code = self._attend(child, signals)
+        code = self._wait_for_child(child, signals)
         self.has_ended.set()
         while any(thread.is_alive() for thread in threads):
             if signal.SIGQUIT in signals.wait(0.2)[0]:
@@ -161,7 +164,7 @@ class BucketNode:
             return code or getattr(error, "code", exit_codes.PEER_LOST)
         return code
 
-    def _attend(self, child: int, signals: SignalQueue) -> int:
+    def _wait_for_child(self, child: int, signals: SignalQueue) -> int:
         while True:
             arrived, _ = signals.wait(60)
             for pid, status in processes.reap_children():
@@ -171,31 +174,31 @@ class BucketNode:
                 if number in PASSED_ON:
                     os.kill(child, number)  # our own child, which is not reaped yet
 
-    def _exchange(self) -> None:
+    def _exchange_until_ended(self) -> None:
         """Download marks and upload heartbeats until the node has ended."""
         beat_at = 0.0
         while not self.has_ended.wait(LOOK_S if self.is_told_all else LOOK_FOR_HEAD_S):
             if not self.is_told_all:
-                self._try(self._exchange_addresses)
+                self._do_or_warn(self._exchange_addresses)
                 if time.monotonic() < beat_at:
                     continue
-            self._try(self.mirror.pull)
+            self._do_or_warn(self.mirror.download_marks)
             if time.monotonic() >= beat_at:
-                self._try(self.mirror.beat)
+                self._do_or_warn(self.mirror.upload_heartbeat)
                 beat_at = time.monotonic() + (BEAT_S if self.is_told_all else LOOK_S)
 
     def _exchange_addresses(self) -> None:
         self.is_told_all = os.environ["JOBC_NODES"] == "1" or self.mirror.exchange_addresses()
 
-    def _push(self) -> None:
+    def _upload_until_ended(self) -> None:
         logs_at = 0.0
         while not self.has_ended.wait(LOOK_S):
             logs = time.monotonic() >= logs_at
-            self._try(partial(self.mirror.upload_changes, logs, last=False))
+            self._do_or_warn(partial(self.mirror.upload_changes, logs, last=False))
             if logs:
                 logs_at = time.monotonic() + LOGS_S
 
-    def _try(self, work: Callable[[], None]) -> None:
+    def _do_or_warn(self, work: Callable[[], None]) -> None:
         """Do `work`. Report a failure once and retry at the next scan, so that an outage does not stop the training."""
         try:
             work()

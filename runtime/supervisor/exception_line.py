@@ -40,33 +40,33 @@ def last_exception_in_log(log: str, code: str) -> str:
             frames.append((frame[1], frame[2]))
         elif not line.startswith(" "):
             is_last = len(lines) - index <= MOST_LINES_AFTER and EXCEPTION.fullmatch(line)
-            return f"{_printable(line)}{_position(frames, code)}" if is_last else ""
+            return f"{_escape_and_shorten(line)}{_user_code_position(frames, code)}" if is_last else ""
     return ""
 
 
 def last_line_in_log(log: str) -> str:
     """Return the last line that is not blank, or "" if there is none. For a progress bar, return its last state."""
     line = log.rstrip().rpartition("\n")[2]
-    return _printable(RANK_PREFIX.sub("", line).rpartition("\r")[2].strip())
+    return _escape_and_shorten(RANK_PREFIX.sub("", line).rpartition("\r")[2].strip())
 
 
 def _without_traceback(end_of_log: str, code: str) -> str:
     if syntax := SYNTAX.search(end_of_log):
-        return f"{_printable(syntax[3])}{_position([(syntax[1], syntax[2])], code)}"
+        return f"{_escape_and_shorten(syntax[3])}{_user_code_position([(syntax[1], syntax[2])], code)}"
     last_line = end_of_log.rstrip("\n").rpartition("\n")[2]
     no_module = NO_MODULE.match(last_line)
-    return _printable(no_module[1]) if no_module else ""
+    return _escape_and_shorten(no_module[1]) if no_module else ""
 
 
-def _position(frames: list[tuple[str, str]], code: str) -> str:
+def _user_code_position(frames: list[tuple[str, str]], code: str) -> str:
     user_frames = [frame for frame in frames if not LIBRARY.search(frame[0])] or frames
     if not user_frames:
         return ""
     file, line = user_frames[-1]
     name = file[len(code) + 1 :] if file.startswith(f"{code}/") else PurePosixPath(file).name
-    return f" ({_printable(name)}:{line})"
+    return f" ({_escape_and_shorten(name)}:{line})"
 
 
-def _printable(text: str) -> str:
+def _escape_and_shorten(text: str) -> str:
     text = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
     return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"

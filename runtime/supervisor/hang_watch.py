@@ -39,7 +39,7 @@ class SuspectedHang(NamedTuple):
         waiting = f"; {describe_ranks(self.left)} exited with 0: the others may be waiting for it"
         return line + waiting if self.left else line
 
-    def keys(self) -> dict[str, object]:
+    def state_keys(self) -> dict[str, object]:
         since = int(time.time() - self.idle_s)
         ranks, left = (" ".join(map(str, numbers)) for numbers in (self.ranks, self.left))
         return {"idle_since": since, "idle_ranks": ranks, "left_ranks": left}
@@ -55,18 +55,18 @@ class HangWatch:
         self._last: dict[int, tuple[int, int]] = {}
         self._active: dict[int, float] = {}  # rank -> when it was last active
 
-    def look(self, now: float) -> bool:
+    def check_ranks(self, now: float) -> bool:
         """Check the ranks, at most twice a minute. Return whether a suspected hang has begun or ended."""
         if now - self._looked < LOOK_S:
             return False
-        running, left = self._activities()
+        running, left = self._rank_activities()
         since = self._idle_since(running, now)
         before, self.hang = self.hang, None
         if now - since >= HANG_S:
             self.hang = SuspectedHang(now - since, tuple(running), left)
         return (before is None) != (self.hang is None)
 
-    def _activities(self) -> tuple[dict[int, tuple[int, int]], tuple[int, ...]]:
+    def _rank_activities(self) -> tuple[dict[int, tuple[int, int]], tuple[int, ...]]:
         """Return each running rank's CPU time in ticks and log size in bytes, and the ranks that exited with 0."""
         states = {rank: self._run.keys_of_attempt(self._run.rank_state(rank)) for rank in self._ranks}
         pids = {rank: parse_count(state.get("pid")) for rank, state in states.items() if state}

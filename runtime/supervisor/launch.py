@@ -43,13 +43,13 @@ def main(argv: list[str]) -> int:
         del os.environ[name]
     try:
         read = NodeSettings.read(Path(sys.argv[0]).resolve().parent).settings_for_payload(payload)
-        return _Node(read, payload).run(line, words[2:])
+        return _NodeLaunch(read, payload).run(line, words[2:])
     except Failure as failure:
         code = record_and_print_failure(os.environ, payload, failure)
         return CRASHED if payload == "preflight" else code
 
 
-class _Node:
+class _NodeLaunch:
     def __init__(self, read: NodeSettings, payload: str) -> None:
         self.read, self.payload = read, payload
         self.lacks = os.environ.pop("JOBC_LACKS", "0") != "0"
@@ -60,7 +60,7 @@ class _Node:
     def run(self, line: Sequence[str], words: Sequence[str]) -> int:
         read, payload = self.read, self.payload
         launcher, command = launchers.split_launch_line(line)
-        steps, entries = _steps(payload, read.rendezvous_timeout_s)
+        steps, entries = _step_command_words(payload, read.rendezvous_timeout_s)
         if payload == "smoke":
             launcher, command = ["spawn"], list(SMOKE)
         self._check_environment()
@@ -78,7 +78,7 @@ class _Node:
             if not is_good:
                 raise NodeFailure(DATA_BROKEN, message, "use other hosts, or gpu_type=null for any type")
         if payload == "preflight":
-            return self._preflight(command)
+            return self._run_preflight(command)
         task = number_or_none(os.environ.get("LOCAL_RANK", "")) if read.launcher == "srun" else None
         if task:
             os.environ.pop("JOBC_AFTER", None)
@@ -123,7 +123,7 @@ class _Node:
                 raise Failure(title, lacking.hint, lacking.code) from None
             print(f"warning: {title}", file=sys.stderr)  # the shell may have been opened to find out why
 
-    def _preflight(self, command: Sequence[str]) -> int:
+    def _run_preflight(self, command: Sequence[str]) -> int:
         from ..preflight.node_checks import check_lines  # other payloads do not need it
 
         python = [sys.executable] if command[0] == "python3" else [command[0]]
@@ -134,7 +134,7 @@ class _Node:
         return int(failed)
 
 
-def _steps(payload: str, timeout_s: int) -> tuple[list[str], int]:
+def _step_command_words(payload: str, timeout_s: int) -> tuple[list[str], int]:
     """Return the words that precede the launcher, which run `before`, `per_node` and `then`, and how many `then` has.
 
     The variables are removed from the ranks' environment. The variables for `after` stay, for the supervisor.

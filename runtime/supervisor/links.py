@@ -72,7 +72,7 @@ class SupervisorLinks(threading.Thread):
         self._ending, self._closed = threading.Event(), threading.Event()
         self._next_beat = 0.0
 
-    def end(self) -> None:
+    def announce_end(self) -> None:
         """Announce that this node has ended. The thread runs until the peers know this, or on node 0 until all end."""
         self._ending.set()
 
@@ -93,21 +93,21 @@ class SupervisorLinks(threading.Thread):
                 self._send_marks()
                 for link in self._links:
                     link.send(ended=True)
-            self._exchange()
+            self._exchange_messages()
             self._update_lost()
             if deadline < float("inf") and self._may_leave(deadline):
                 break
         for link in list(self._links):
-            self._drop(link)
+            self._drop_link(link)
         self._selector.close()
 
-    def _exchange(self) -> None:
+    def _exchange_messages(self) -> None:
         for key, _ in self._selector.select(TICK_S):
             if isinstance(key.data, JsonConnection):
                 for message in key.data.receive():
                     self._on_message(key.data, message)
             else:
-                self._accept()
+                self._accept_connection()
         self._read_marks()
         self._send_marks()
         if self.then is not None:
@@ -120,8 +120,8 @@ class SupervisorLinks(threading.Thread):
         for link in list(self._links):
             link.flush()
             if not link.is_open or time.monotonic() - link.heard > DOUBT_S:
-                self._drop(link)
-        self._connect()
+                self._drop_link(link)
+        self._connect_to_head()
 
     def _on_message(self, link: JsonConnection, message: Message) -> None:
         if link.node < 0:
@@ -198,19 +198,19 @@ class SupervisorLinks(threading.Thread):
         now = time.monotonic()
         self.lost = {n: self._hosts.get(n, "") for n, heard_at in self._heard.items() if now - heard_at > self.lost_s}
 
-    def _add(self, connection: socket.socket, node: int = -1) -> JsonConnection:
+    def _add_link(self, connection: socket.socket, node: int = -1) -> JsonConnection:
         link = JsonConnection(connection, node)
         self._links.append(link)
         self._selector.register(connection, selectors.EVENT_READ, link)
         return link
 
-    def _drop(self, link: JsonConnection) -> None:
+    def _drop_link(self, link: JsonConnection) -> None:
         self._links.remove(link)
         self._selector.unregister(link.connection)
         link.connection.close()
 
     @property
-    def _news(self) -> bool:
+    def _has_unsent_mark(self) -> bool:
         """Return whether the peer must receive a mark before this node leaves."""
         return bool(self._marks.keys() - {"mpi"})
 
@@ -220,10 +220,10 @@ class SupervisorLinks(threading.Thread):
 
     # ---- differences between the two sides
 
-    def _accept(self) -> None:
+    def _accept_connection(self) -> None:
         """Accept a connection."""
 
-    def _connect(self) -> None:
+    def _connect_to_head(self) -> None:
         """Connect, if there is no connection."""
 
     def _on_greeting(self, link: JsonConnection, message: Message) -> None:
@@ -265,10 +265,10 @@ class HeadLinks(SupervisorLinks):
         keys = {"attempt": run.attempt, "host": os.uname().nodename, "port": port, "token": self._token}
         write_small_file(run.supervisor_address_file, keys=keys, private=True)
 
-    def _accept(self) -> None:
+    def _accept_connection(self) -> None:
         with contextlib.suppress(OSError):  # the peer is gone, or there are no file descriptors left
             connection, _ = self._listener.accept()
-            link = self._add(connection)
+            link = self._add_link(connection)
             link.send(nonce=link.nonce)
 
     def _on_greeting(self, link: JsonConnection, message: Message) -> None:
@@ -296,7 +296,7 @@ class HeadLinks(SupervisorLinks):
         self._listener.close()
 
     def _may_leave(self, deadline: float) -> bool:
-        if self._news and time.monotonic() < deadline + JOIN_S and self._are_nodes_missing():
+        if self._has_unsent_mark and time.monotonic() < deadline + JOIN_S and self._are_nodes_missing():
             return False
         return all(map(self._has_ended, self._heard.keys() - self.lost.keys()))
 
@@ -318,8 +318,10 @@ class LinkToHead(SupervisorLinks):
         self._told: dict[str, Message] = {}  # the marks that node 0 had when this side sent its last message
         self._next_try, self._pause_s = 0.0, TICK_S
 
-    def _connect(self) -> None:
-        is_done = self._head_has_ended or (self._ending.is_set() and (not self._news or self._told == self._marks))
+    def _connect_to_head(self) -> None:
+        is_done = self._head_has_ended or (
+            self._ending.is_set() and (not self._has_unsent_mark or self._told == self._marks)
+        )
         if self._links or is_done or time.monotonic() < self._next_try:
             return
         self._pause_s = min(2 * self._pause_s, MOST_PAUSE_S)
@@ -327,7 +329,7 @@ class LinkToHead(SupervisorLinks):
             os.listdir(self.run_folder.supervisor_address_file.parent)  # makes a network file system refresh its cache
             if keys := self.run_folder.keys_of_attempt(self.run_folder.supervisor_address_file):
                 self._token, self._hosts[0] = keys["token"], keys["host"]
-                self._add(socket.create_connection((self._head, int(keys["port"])), timeout=CONNECT_S))
+                self._add_link(socket.create_connection((self._head, int(keys["port"])), timeout=CONNECT_S))
         self._next_try = time.monotonic() + self._pause_s
 
     def _on_greeting(self, link: JsonConnection, message: Message) -> None:
@@ -353,7 +355,7 @@ class LinkToHead(SupervisorLinks):
         if not self._links and self._has_ended(0):
             self._head_has_ended = True
         nobody_waits = self._told == self._marks or self._head_has_ended or 0 in self.lost
-        if self._news and not nobody_waits and time.monotonic() < deadline + JOIN_S:
+        if self._has_unsent_mark and not nobody_waits and time.monotonic() < deadline + JOIN_S:
             return False
         self._next_beat = float("inf")
         for link in self._links:

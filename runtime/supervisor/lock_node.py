@@ -24,7 +24,7 @@ def lock_node(run_folder: RunFolder, node: int, ranks: range) -> int:
     The lock is held until every process that has the file open has ended. Raises OSError, or Failure if another
     supervisor holds the lock; then, nothing was changed.
     """
-    held = _lock(run_folder, node)
+    held = _acquire_lock(run_folder, node)
     _delete_old_files(RunFolder(run_folder.path, run_folder.attempt - 1), node, ranks)
     for rank in [*ranks, *find_unplanned_ranks(run_folder, node, ranks)]:
         run_folder.rank_exit(rank).unlink(missing_ok=True)
@@ -45,7 +45,7 @@ def _delete_old_files(before: RunFolder, node: int, ranks: range) -> None:
                 remove_folder(restart)
 
 
-def _lock(run_folder: RunFolder, node: int) -> int:
+def _acquire_lock(run_folder: RunFolder, node: int) -> int:
     path = run_folder.node_lock(node)
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)

@@ -50,29 +50,29 @@ class NodeEnding:
         ranks = self.supervisor.ranks
         verdict = judge_node(self.run_folder, self.node, ranks, status, launcher_output, stop_requested, killed)
         restarts = self._may_restart(verdict)
-        self._record(verdict, is_final=not restarts, is_over=not self.after)
+        self._record_end(verdict, is_final=not restarts, is_over=not self.after)
         has_lost_peer = verdict.code == exit_codes.PEER_LOST and not stop_requested
         lost = self.peers.describe_unreachable_nodes() if has_lost_peer else ""
         verdict = verdict._replace(reason=lost or verdict.reason)
-        self._report(verdict, launcher_output)
+        self._report_failure(verdict, launcher_output)
         blame = (verdict.first.rank, verdict.first.time_ns) if verdict.first and not lost else ()
-        self.peers.tell(verdict.code, verdict.reason, *blame)
-        if restarts and self._restart():
+        self.peers.announce_failure(verdict.code, verdict.reason, *blame)
+        if restarts and self._agree_on_restart():
             return None
         if self.after:
             verdict = self._run_after(verdict)
         if restarts or lost or self.after:
-            self._record(verdict, is_final=True)
+            self._record_end(verdict, is_final=True)
         code = self._exit_code(verdict)
-        for line in self.supervisor.written.lines() if self.node == 0 and not at_once else ():
-            self.output.say(line)
+        for line in self.supervisor.written.description_lines() if self.node == 0 and not at_once else ():
+            self.output.print_jobc_line(line)
         why = lost or (verdict.reason if verdict.reason.endswith(LATE) else "")
         is_stopped = code == exit_codes.DONE and self.run_folder.stop_mark.exists()
         meaning = "stopped" if is_stopped else exit_codes.MEANING[code]
-        self.output.say(f"exit {code}: {meaning}" + (f": {why}" if why else ""))
+        self.output.print_jobc_line(f"exit {code}: {meaning}" + (f": {why}" if why else ""))
         if command := self._resume_command(code):
-            self.output.say(f"resume with: {command}")
-        self.peers.leave()
+            self.output.print_jobc_line(f"resume with: {command}")
+        self.peers.announce_end()
         self._wait_while(lambda: self.peers.are_linked, time.monotonic() + (GOODBYE_S if at_once else float("inf")))
         self._stop_lingering()
         for file in (self.run_folder.node_state(self.node), self.run_folder.node_exit(self.node)):
@@ -91,18 +91,18 @@ class NodeEnding:
         until = max(self.supervisor.time_is_up_at, began) + self.supervisor.grace_s
 
         def is_waiting() -> bool:
-            return bool(self.peers.running(time.monotonic() - began))
+            return bool(self.peers.running_nodes(time.monotonic() - began))
 
         if skipped := STOPPED if self.supervisor.at_once else self._wait_while(is_waiting, until):
-            self.output.say(f"after: skipped, because {skipped}")
+            self.output.print_jobc_line(f"after: skipped, because {skipped}")
             return verdict
         code = job_exit_code(self.run_folder, self._exit_code(verdict))
-        why = run_after(self.after, code, self.output, self.signals, self.peers.beat, until)
+        why = run_after(self.after, code, self.output, self.signals, self.peers.touch_state_file, until)
         if why:
-            self.output.say(why)
+            self.output.print_jobc_line(why)
         return Verdict(exit_codes.CRASHED, None, why) if why and verdict.code == exit_codes.DONE else verdict
 
-    def _record(self, verdict: Verdict, is_final: bool, is_over: bool = True) -> None:
+    def _record_end(self, verdict: Verdict, is_final: bool, is_over: bool = True) -> None:
         """Write how the node's ranks ended.
 
         Before a restart (not is_final), write only exit and reason, in case this process is killed during the restart.
@@ -116,9 +116,9 @@ class NodeEnding:
                 end["ended"] = int(time.time())
                 if self.peers.are_linked:
                     end["lingers"] = "yes"
-            self._write(self.run_folder.node_exit(self.node), str(verdict.code), {"reason": verdict.reason})
+            self._write_state_file(self.run_folder.node_exit(self.node), str(verdict.code), {"reason": verdict.reason})
         self.recorded = {**self.supervisor.state, **end}
-        self._write(self.run_folder.node_state(self.node), "", self.recorded)
+        self._write_state_file(self.run_folder.node_state(self.node), "", self.recorded)
 
     def _stop_lingering(self) -> None:
         """Remove `lingers` from the state file. Called when all peers know that this node has ended.
@@ -127,15 +127,15 @@ class NodeEnding:
         """
         state = read_small_file(self.run_folder.node_state(self.node))
         if state and state[1].get("pid") == str(self.recorded["pid"]) and self.recorded.pop("lingers", ""):
-            self._write(self.run_folder.node_state(self.node), "", self.recorded)
+            self._write_state_file(self.run_folder.node_state(self.node), "", self.recorded)
 
-    def _report(self, verdict: Verdict, launcher_output: bytes) -> None:
+    def _report_failure(self, verdict: Verdict, launcher_output: bytes) -> None:
         if verdict.first:
             self._print_first_failure(verdict.first)
         elif verdict.code not in (exit_codes.DONE, exit_codes.PREEMPTED):
             self.output.print(b"".join(launcher_output.splitlines(keepends=True)[-MOST_LINES:]))
             if verdict.reason.encode() not in launcher_output:
-                self.output.say(verdict.reason)
+                self.output.print_jobc_line(verdict.reason)
 
     def _print_first_failure(self, first: RankEnd) -> None:
         """Print which rank failed first, and the end of its log unless the console has just printed that (rank 0)."""
@@ -144,16 +144,16 @@ class NodeEnding:
         log = self.run_folder.rank_log(first.rank)
         tail = log_tail(self.run_folder, log)
         if tail and self.output.was_just_printed(tail):
-            self.output.say(f"{head}, see the end of logs/{log.name}")
+            self.output.print_jobc_line(f"{head}, see the end of logs/{log.name}")
         else:
-            self.output.say(f"{head}; the end of logs/{log.name}:")
+            self.output.print_jobc_line(f"{head}; the end of logs/{log.name}:")
             self.output.print(tail or b"(it printed nothing)\n")
 
-    def _write(self, path: Path, first_line: str, keys: Mapping[str, object]) -> None:
+    def _write_state_file(self, path: Path, first_line: str, keys: Mapping[str, object]) -> None:
         try:
             write_small_file(path, first_line, keys)
         except OSError as error:
-            self.output.say(f"cannot write to the run folder: {error}")
+            self.output.print_jobc_line(f"cannot write to the run folder: {error}")
 
     def _wait_while(self, condition: Callable[[], bool], deadline: float) -> str:
         """Wait until the condition is false, and return "", or return why the wait ended early.
@@ -161,7 +161,7 @@ class NodeEnding:
         SIGQUIT ends the wait. Ctrl-C also stops the other nodes. deadline: monotonic seconds.
         """
         while condition():
-            self.peers.beat()
+            self.peers.touch_state_file()
             self.output.go_on()
             arrived, _ = self.signals.wait(WATCHFUL_S)
             if signal.SIGINT in arrived:
@@ -179,13 +179,15 @@ class NodeEnding:
         stopped = self.supervisor.told or run.first_stop_file.exists() or run.stop_mark.exists()
         return can and not stopped and self.restarts.made < self.restarts.most
 
-    def _restart(self) -> bool:
+    def _agree_on_restart(self) -> bool:
         """Agree on a restart with the other nodes. Return whether all of them restart their ranks."""
         self.peers.close()  # the next start opens new links; meanwhile, the nodes communicate through the run folder
         number = self.restarts.made + 1
         if not self.restarts.agree_on_restart(self.supervisor.grace_s):
             return False
-        self.output.say(f"restart {number} of {self.restarts.most}: all ranks continue from the newest checkpoint")
+        self.output.print_jobc_line(
+            f"restart {number} of {self.restarts.most}: all ranks continue from the newest checkpoint"
+        )
         self.output.flush()
         return True
 

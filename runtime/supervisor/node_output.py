@@ -35,7 +35,7 @@ class Console:
 
     def write(self, text: bytes) -> None:
         self._waiting += text
-        self._push()
+        self._write_pending()
         if len(self._waiting) > MOST_WAITING_BYTES:
             del self._waiting[MOST_WAITING_BYTES:]
             self._dropped = True
@@ -46,10 +46,10 @@ class Console:
             self._waiting += b"\njobc: output was dropped here, the log has all of it\n"
         deadline = time.monotonic() + FLUSH_S
         while self._waiting and time.monotonic() < deadline:
-            if self._push(0.1):
+            if self._write_pending(0.1):
                 deadline = time.monotonic() + FLUSH_S
 
-    def _push(self, timeout_s: float = 0) -> bool:
+    def _write_pending(self, timeout_s: float = 0) -> bool:
         """Write as much as the reader accepts within the timeout. Return whether it accepted anything."""
         has_written = False
         while self._waiting and self._open and select.select([], [self._descriptor], [], timeout_s)[1]:
@@ -71,7 +71,7 @@ class NodeOutput(Console):
         self._log = log
         self._recent = b""
 
-    def say(self, line: str) -> None:
+    def print_jobc_line(self, line: str) -> None:
         """Print one of jobc's lines, on a new line even if the previous output does not end with a newline."""
         start = "" if self._recent.endswith(b"\n") or not self._recent else "\n"
         self.print(f"{start}jobc: {line}\n".encode())
@@ -87,7 +87,7 @@ class NodeOutput(Console):
     def was_just_printed(self, text: bytes) -> bool:
         return text in self._recent
 
-    def copy(self, output: int) -> bool:
+    def copy_chunk(self, output: int) -> bool:
         """Copy one chunk of the launcher's output. Return False at its end."""
         piece = os.read(output, 65536)
         self.print(piece)
@@ -96,7 +96,7 @@ class NodeOutput(Console):
     def copy_until_end(self, output: int) -> None:
         os.set_blocking(output, False)
         with contextlib.suppress(BlockingIOError):
-            while self.copy(output):
+            while self.copy_chunk(output):
                 pass
 
     def go_on(self) -> None:

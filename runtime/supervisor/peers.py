@@ -46,19 +46,19 @@ class PeerNodes:
         self.silent = ""
         self.marked = False
 
-    def start(self) -> None:
+    def start_links(self) -> None:
         """Start the links' thread. Called after this process's last fork."""
         if self.links:
             self.links.start()
 
-    def beat(self) -> None:
+    def touch_state_file(self) -> None:
         """Touch this node's state file every few seconds, even while it is stopping. (Saving may take a long time.)"""
         if time.monotonic() >= self.next_beat:
             self.next_beat = time.monotonic() + BEAT_S
             with contextlib.suppress(OSError):  # a full disk or an unavailable file server must not stop the training
                 os.utime(self.run.node_state(self.node))
                 self.marked = self._is_mark_overdue()
-                self.silent = self._silent()
+                self.silent = self._describe_silent_node()
 
     def end_reason(self) -> str:
         """Return why this node should also end, or ""."""
@@ -74,10 +74,10 @@ class PeerNodes:
             return f"node {stop[1].get('node')} was asked to stop ({stop[1].get('reason')})"
         for node, host in self.links.lost.items():
             reason = f"node {node} ({host}) does not respond: it lost power, its network link or its supervisor"
-            self.tell(exit_codes.PEER_LOST, reason)
+            self.announce_failure(exit_codes.PEER_LOST, reason)
             return reason
         if self.silent:
-            self.tell(exit_codes.PEER_LOST, self.silent)
+            self.announce_failure(exit_codes.PEER_LOST, self.silent)
         return self.silent
 
     def _is_mark_overdue(self) -> bool:
@@ -87,7 +87,7 @@ class PeerNodes:
             return now - self.run.stop_mark.stat().st_mtime > MARK_S
         return False
 
-    def _silent(self) -> str:
+    def _describe_silent_node(self) -> str:
         """Return text that names a watched node that has no link and whose heartbeat has stopped, or "" if none has."""
         # file times are compared with each other because the clocks of two machines may differ
         now = self.run.node_state(self.node).stat().st_mtime
@@ -102,7 +102,7 @@ class PeerNodes:
                 return f"node {node} ({state.get('host')}) has not responded for {silent_s:.0f} s"
         return ""
 
-    def tell(self, code: int, reason: str, rank: int | None = None, time_ns: int | None = None) -> None:
+    def announce_failure(self, code: int, reason: str, rank: int | None = None, time_ns: int | None = None) -> None:
         """Announce that this node, or one of its ranks, has failed. time_ns: time of the failure, or None for now"""
         if not self.others or code in (exit_codes.DONE, exit_codes.PREEMPTED, exit_codes.INTERRUPTED):
             return
@@ -117,7 +117,7 @@ class PeerNodes:
             with contextlib.suppress(OSError):
                 write_small_file(self.run.first_stop_file, keys={"node": self.node, "reason": reason})
 
-    def running(self, waited_s: float) -> list[int]:
+    def running_nodes(self, waited_s: float) -> list[int]:
         """Return the other nodes whose ranks may still be running.
 
         waited_s: how many seconds the caller has waited for them. A node that has not started counts only for the first
@@ -132,10 +132,10 @@ class PeerNodes:
         is_known = self.run.keys_of_attempt(self.run.node_state(node)) is not None
         return is_known or (self.links is not None and node in self.links.met)
 
-    def leave(self) -> None:
+    def announce_end(self) -> None:
         """Record that nothing is running on this node any more."""
         if self.links:
-            self.links.end()
+            self.links.announce_end()
 
     def close(self) -> None:
         """Close the links immediately, without a last message."""

@@ -27,13 +27,13 @@ def start_under_keeper(argv: list[str], output: int, errors: int) -> int:
     if keeper == 0:
         status = 1
         try:
-            status = _keep(supervisor, argv, output, errors)
+            status = _keep_processes(supervisor, argv, output, errors)
         finally:
             os._exit(status)
     return keeper
 
 
-def _keep(supervisor: int, argv: list[str], output: int, errors: int) -> int:
+def _keep_processes(supervisor: int, argv: list[str], output: int, errors: int) -> int:
     os.setsid()
     signals = SignalQueue((signal.SIGCHLD, signal.SIGTERM))
     processes.become_subreaper()

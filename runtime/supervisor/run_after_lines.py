@@ -33,7 +33,7 @@ def run_after(
 
     Return why they failed, or "". Lines stopped by jobctl stop or Ctrl-C do not count as failed.
     """
-    output.say("after")
+    output.print_jobc_line("after")
     read_end, write_end = os.pipe()
     try:
         bash = BashLines("after", lines, write_end, {**os.environ, "JOBC_EXIT_CODE": str(code)})
@@ -44,7 +44,7 @@ def run_after(
     readable, status, stopped, is_late = [read_end], None, False, False
     while status is None:
         arrived, ready = signals.wait(LOOK_S, *readable)
-        if ready and not output.copy(read_end):
+        if ready and not output.copy_chunk(read_end):
             readable.clear()
         stopped = stopped or any(number in ENDING for number in arrived)
         is_late = time.monotonic() > until
@@ -57,6 +57,6 @@ def run_after(
     output.copy_until_end(read_end)
     os.close(read_end)
     if stopped:
-        output.say("after: stopped")
+        output.print_jobc_line("after: stopped")
         return ""
     return "after: stopped, because the time limit was reached" if is_late else bash.failure(status)

@@ -125,7 +125,7 @@ class Supervisor:
             "started": int(time.time()),
         }
         write_small_file(run_folder.node_state(self.node), keys=self.state)
-        written.begin(run_folder.node_state(self.node).stat().st_ctime)
+        written.begin_count(run_folder.node_state(self.node).stat().st_ctime)
         for file in (run_folder.node_state(self.node), run_folder.node_exit(self.node)):
             reserve_small_file(file)
 
@@ -150,7 +150,7 @@ class Supervisor:
             alone = "--tasks" in start[: [*start, "--"].index("--")]  # srun gives each rank its cores
             warning = warn_about_few_cores(os.environ, 1 if alone else len(self.ranks), len(os.sched_getaffinity(0)))
             for line in (*run_header_lines(os.environ), *filter(None, [warning])):
-                self.output.say(line)
+                self.output.print_jobc_line(line)
         output, write_end = os.pipe()
         # a launcher reports every failed rank at length, so its stderr goes to a log; the supervisor reports the cause
         errors = self.run_folder.open_log(self.run_folder.launcher_log(self.node), "launcher")
@@ -158,8 +158,8 @@ class Supervisor:
         self.keeper = start_under_keeper(launcher, write_end, errors)
         os.close(write_end)
         os.close(errors)
-        self.peers.start()
-        status = self._attend(output, signals)
+        self.peers.start_links()
+        status = self._handle_events(output, signals)
         if not self.asked and self._were_ranks_preempted():  # stopped between two checks, while other nodes still run
             self.told = True
             self.peers.announce_stop("a rank was stopped")
@@ -171,12 +171,12 @@ class Supervisor:
             os.close(self.lock)
         return code
 
-    def _attend(self, output: int, signals: SignalQueue) -> int:
+    def _handle_events(self, output: int, signals: SignalQueue) -> int:
         """Handle signals, output and deadlines until the launcher and its descendants have ended. Return its status."""
         descriptors = [output]
         while True:
             arrived, readable = signals.wait(self._pause_s(), *descriptors)
-            if readable and not self.output.copy(output):
+            if readable and not self.output.copy_chunk(output):
                 descriptors.clear()
             for number in arrived:
                 self._on_signal(number)
@@ -194,7 +194,7 @@ class Supervisor:
         now = time.monotonic()
         if number == signal.SIGQUIT:
             self.told = self.at_once = True
-            self._kill("SIGQUIT")
+            self._kill_processes("SIGQUIT")
         elif number in NOTICES:
             if now - self.asked.get(number, -REPEAT_S) >= REPEAT_S:
                 self.sent = {(sent, pid) for sent, pid in self.sent if sent != number}
@@ -205,10 +205,10 @@ class Supervisor:
                 self.interrupted = True
                 self.mark_stopped()
             if now - self.stop_signal_at > REPEAT_S:
-                self._kill(f"a second {_name(number)}")
+                self._kill_processes(f"a second {_signal_name(number)}")
             elif not self._is_stopping():
-                self._ask_to_stop(signal.SIGINT if number == signal.SIGINT else signal.SIGTERM, _name(number))
-                self.peers.announce_stop(_name(number))
+                self._ask_to_stop(signal.SIGINT if number == signal.SIGINT else signal.SIGTERM, _signal_name(number))
+                self.peers.announce_stop(_signal_name(number))
             self.stop_signal_at = min(self.stop_signal_at, now)
 
     def mark_stopped(self) -> None:
@@ -216,11 +216,11 @@ class Supervisor:
             self.run_folder.stop_mark.parent.mkdir(exist_ok=True)
             self.run_folder.stop_mark.touch()
         except OSError as error:
-            self.output.say(f"cannot write the stop mark: {error}")
+            self.output.print_jobc_line(f"cannot write the stop mark: {error}")
 
     def _ask_to_stop(self, number: int, why: str) -> None:
         """Ask the ranks to save and exit. `number` is SIGTERM even for SIGHUP because few programs save on SIGHUP."""
-        self.output.say(f"{why}: asking the ranks to save and exit within {self.grace_s} s")
+        self.output.print_jobc_line(f"{why}: asking the ranks to save and exit within {self.grace_s} s")
         self._find_ranks()
         self.asked[number] = time.monotonic()
         self.kill_at = self.asked[number] + self.grace_s
@@ -252,9 +252,11 @@ class Supervisor:
         return state and state[1]
 
     def _were_ranks_preempted(self) -> bool:
-        return ended_on_its_own(lambda: self._look(self.ranks), lambda: self._look(self._find_ranks()))
+        return ended_on_its_own(
+            lambda: self._take_snapshots(self.ranks), lambda: self._take_snapshots(self._find_ranks())
+        )
 
-    def _look(self, ranks: Iterable[int]) -> list[RankSnapshot]:
+    def _take_snapshots(self, ranks: Iterable[int]) -> list[RankSnapshot]:
         return [take_rank_snapshot(self.run_folder, rank) for rank in ranks]
 
     def _find_ranks(self) -> list[int]:
@@ -263,7 +265,7 @@ class Supervisor:
         return self.all_ranks
 
     def _check_peers(self) -> None:
-        self.peers.beat()
+        self.peers.touch_state_file()
         self._announce_failures()
         if not self._is_stopping() and (trouble := self.peers.end_reason()):
             self._ask_to_stop(signal.SIGTERM, trouble)
@@ -274,7 +276,7 @@ class Supervisor:
         """Stop if the process that started the container is gone: a container outlives a killed `docker run`."""
         if self.starter and not self._is_stopping() and not processes.is_running(*self.starter):
             reason = "the process that started the container has exited"
-            self.peers.tell(exit_codes.PEER_LOST, reason)
+            self.peers.announce_failure(exit_codes.PEER_LOST, reason)
             self._ask_to_stop(signal.SIGTERM, reason)
 
     def _announce_failures(self) -> None:
@@ -286,7 +288,7 @@ class Supervisor:
                 cause = resolve_end_cause(self.run_folder, end)
                 self.failures[end.rank] = cause._replace(reason=describe_failed_rank(self.run_folder, cause))
             cause = self.failures[end.rank]
-            self.peers.tell(cause.code, cause.reason, cause.rank, cause.time_ns)
+            self.peers.announce_failure(cause.code, cause.reason, cause.rank, cause.time_ns)
 
     def _check_deadlines(self) -> None:
         now = time.monotonic()
@@ -296,17 +298,19 @@ class Supervisor:
             if not self._is_stopping():
                 self._ask_to_stop(signal.SIGTERM, f"time limit of {self.time_limit_s} s reached")
         if now > self.kill_at:
-            self._kill(f"not exited after {self.grace_s} s" if self._is_rank_running() else "the launcher did not exit")
+            self._kill_processes(
+                f"not exited after {self.grace_s} s" if self._is_rank_running() else "the launcher did not exit"
+            )
         elif self._is_stopping() and now + LAUNCHER_GRACE_S < self.kill_at and self._have_ranks_ended():
             self.kill_at = now + LAUNCHER_GRACE_S  # torchrun waits for other nodes' agents, up to 300 s
 
     def _check_for_hang(self) -> None:
         """Report a suspected hang once, on the console and in the state file, where status finds it."""
-        if self.hang_watch.look(time.monotonic()):
+        if self.hang_watch.check_ranks(time.monotonic()):
             hang = self.hang_watch.hang
             if hang:
-                self.output.say(str(hang))
-            keys = {**self.state, **(hang.keys() if hang else {})}
+                self.output.print_jobc_line(str(hang))
+            keys = {**self.state, **(hang.state_keys() if hang else {})}
             with contextlib.suppress(OSError):
                 write_small_file(self.run_folder.node_state(self.node), keys=keys)
 
@@ -320,13 +324,13 @@ class Supervisor:
     def _have_ranks_ended(self) -> bool:
         return all(read_small_file(self.run_folder.rank_exit(rank)) for rank in self.all_ranks)
 
-    def _kill(self, why: str) -> None:
+    def _kill_processes(self, why: str) -> None:
         self.kill_at = float("inf")
         self.killed = True
         lost = "; work since the last checkpoint is lost" if self._is_rank_running() else ""
-        self.output.say(f"{why}: killing all processes on this node{lost}")
+        self.output.print_jobc_line(f"{why}: killing all processes on this node{lost}")
         for pid in processes.kill_descendants(self.keeper):
-            self.output.say(f"cannot kill process {pid}: it hangs in the kernel")
+            self.output.print_jobc_line(f"cannot kill process {pid}: it hangs in the kernel")
 
     def _pause_s(self) -> float:
         if self.output.has_pending_output:
@@ -336,5 +340,5 @@ class Supervisor:
         return max(0, min(WATCHFUL_S if changing else CALM_S, deadlines))
 
 
-def _name(number: int) -> str:
+def _signal_name(number: int) -> str:
     return "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name

@@ -19,20 +19,20 @@ else:
         """Return the decorator. frozen: must be True"""
         if not frozen:
             raise TypeError("use dataclasses.dataclass for objects that change")
-        return _decorate
+        return _make_frozen_class
 
 
-def _decorate(cls: Any) -> Any:
+def _make_frozen_class(cls: Any) -> Any:
     cls.__doc__ = cls.__doc__ or cls.__name__  # otherwise, `dataclasses` generates a signature
     dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
     cls._frozen_fields = {field.name: field for field in dataclasses.fields(cls)}
-    for name, function in vars(_Methods).items():
+    for name, function in vars(_FrozenMethods).items():
         if callable(function) and name not in vars(cls):
             setattr(cls, name, function)
     return cls
 
 
-class _Methods:
+class _FrozenMethods:
     """The methods of all classes."""
 
     _frozen_fields: dict[str, dataclasses.Field[Any]]
@@ -58,10 +58,10 @@ class _Methods:
         return f"{type(self).__qualname__}({values})"
 
     def __eq__(self, other: object) -> Any:
-        return _values(self) == _values(other) if type(other) is type(self) else NotImplemented
+        return _field_values(self) == _field_values(other) if type(other) is type(self) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(_values(self))
+        return hash(_field_values(self))
 
     def __setattr__(self, name: str, _value: object) -> None:
         raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
@@ -70,5 +70,5 @@ class _Methods:
         raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
 
 
-def _values(instance: Any) -> tuple[Any, ...]:
+def _field_values(instance: Any) -> tuple[Any, ...]:
     return tuple([getattr(instance, name) for name in instance._frozen_fields])

@@ -35,7 +35,7 @@ class Gpu(NamedTuple):
         return not self.pids and self.used_mib <= BUSY_MIB
 
     @property
-    def use(self) -> str:
+    def use_description(self) -> str:
         by = f" by process {' '.join(self.pids)}" if self.pids else ""
         return f"GPU {self.id} has {self.used_mib} MiB in use{by}"
 
@@ -57,21 +57,21 @@ def is_gpu_of_type(name: str, wanted: str) -> bool:
     L4 and L40 do not match L40S, and RTX3090 matches `GeForce RTX 3090`.
     """
     name = re.sub(r"(MI\d{3})([_ ]OAM)", r"\1X\2", name)  # an MI325X reports itself as MI325 OAM, for example
-    part_words = [_words(part) for part in _parts(name)]
+    part_words = [_split_words(part) for part in _split_name(name)]
     ends = [sum(map(len, part_words[: i + 1])) for i in range(len(part_words))]
     flat = [word for words in part_words for word in words]
 
     def contains_word(words: list[str]) -> bool:
         return any(flat[end - len(words) : end] == words for end in ends if end >= len(words))
 
-    return all(contains_word(_words(part)) for part in _parts(wanted))
+    return all(contains_word(_split_words(part)) for part in _split_name(wanted))
 
 
-def _parts(text: str) -> list[str]:
+def _split_name(text: str) -> list[str]:
     return [part for part in re.split(r"[^A-Za-z0-9]+", text) if part]
 
 
-def _words(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     return re.findall(r"[a-z]+|[0-9]+", text.lower())
 
 
@@ -87,7 +87,7 @@ def usable_gpu_count(environ: Mapping[str, str], devices: Path = Path("/dev")) -
 
 def _mig_instance_count() -> int:
     try:
-        return sum(line.lstrip().startswith("MIG ") for line in _ask("nvidia-smi", "-L").splitlines())
+        return sum(line.lstrip().startswith("MIG ") for line in _run_command("nvidia-smi", "-L").splitlines())
     except (OSError, subprocess.SubprocessError):
         return 0
 
@@ -110,7 +110,7 @@ def describe_usable_gpus(seen: int, wanted: int) -> str:
 
 def list_gpus(environ: Mapping[str, str]) -> list[Gpu] | None:
     """Return the GPUs that the job may use, or None if there is neither nvidia-smi nor rocm-smi."""
-    for tool in (_nvidia, _rocm):
+    for tool in (_query_nvidia_gpus, _query_amd_gpus):
         try:
             gpus = list(tool())
         except (OSError, subprocess.SubprocessError, ValueError, KeyError):
@@ -122,17 +122,17 @@ def list_gpus(environ: Mapping[str, str]) -> list[Gpu] | None:
     return None
 
 
-def _nvidia() -> Iterator[Gpu]:
+def _query_nvidia_gpus() -> Iterator[Gpu]:
     pids: dict[str, list[str]] = {}
-    for uuid, pid in _rows("nvidia-smi", "--query-compute-apps=gpu_uuid,pid", "--format=csv,noheader"):
+    for uuid, pid in _query_rows("nvidia-smi", "--query-compute-apps=gpu_uuid,pid", "--format=csv,noheader"):
         pids.setdefault(uuid, []).append(pid)
     fields = "--query-gpu=index,name,memory.used,uuid"
-    for index, name, used, uuid in _rows("nvidia-smi", fields, "--format=csv,noheader,nounits"):
+    for index, name, used, uuid in _query_rows("nvidia-smi", fields, "--format=csv,noheader,nounits"):
         yield Gpu(index, name, int(used) if used.isdigit() else 0, tuple(pids.get(uuid, ())))
 
 
-def _rocm() -> Iterator[Gpu]:
-    cards = json.loads(_ask("rocm-smi", "--showproductname", "--showmeminfo", "vram", "--json"))
+def _query_amd_gpus() -> Iterator[Gpu]:
+    cards = json.loads(_run_command("rocm-smi", "--showproductname", "--showmeminfo", "vram", "--json"))
     for card, values in cards.items():
         if card.startswith("card"):
             fields = {key.lower(): value for key, value in values.items()}  # the case differs between versions
@@ -140,10 +140,10 @@ def _rocm() -> Iterator[Gpu]:
             yield Gpu(card.removeprefix("card"), fields.get("card series", "AMD GPU"), used)
 
 
-def _rows(*command: str) -> Iterator[list[str]]:
-    return (row for row in csv.reader(_ask(*command).splitlines(), skipinitialspace=True) if row)
+def _query_rows(*command: str) -> Iterator[list[str]]:
+    return (row for row in csv.reader(_run_command(*command).splitlines(), skipinitialspace=True) if row)
 
 
-def _ask(*command: str) -> str:
+def _run_command(*command: str) -> str:
     environ = {**os.environ, "LC_ALL": "C"}
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=TIMEOUT_S, env=environ).stdout

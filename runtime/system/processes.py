@@ -27,15 +27,15 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 def die_with_parent(death_signal: int = signal.SIGKILL) -> None:
     """Ask the kernel to send this process `death_signal` when its parent thread ends. Survives exec but not fork."""
-    _prctl(PR_SET_PDEATHSIG, death_signal)
+    _call_prctl(PR_SET_PDEATHSIG, death_signal)
 
 
 def become_subreaper() -> None:
     """Make this process, instead of init, adopt its orphaned descendants. This survives exec, but not fork."""
-    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+    _call_prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
-def _prctl(option: int, value: int) -> None:
+def _call_prctl(option: int, value: int) -> None:
     if _libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"prctl({option}): {os.strerror(number)}")
@@ -102,17 +102,17 @@ def reap_children() -> list[tuple[int, int]]:
 
 def process_start_time(pid: int) -> int | None:
     """Return a process's start time in clock ticks since boot (proc(5), field 22 of stat), or None if it is gone."""
-    fields = _stat(pid)
+    fields = _read_stat_fields(pid)
     return int(fields[19]) if fields else None
 
 
 def is_running(pid: int, ticks: int) -> bool:
     """Return whether the process with this PID and start time exists and is not a zombie."""
-    fields = _stat(pid)
+    fields = _read_stat_fields(pid)
     return fields is not None and int(fields[19]) == ticks and fields[0] not in "ZX"
 
 
-def _stat(pid: int) -> list[str] | None:
+def _read_stat_fields(pid: int) -> list[str] | None:
     """Return the fields of /proc/PID/stat from the third (state) on. The second may contain spaces and parentheses."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
@@ -132,7 +132,7 @@ def descendants(root: int) -> list[tuple[int, int]]:
     """Return the PID and the start ticks of all living descendants of `root`, parents first."""
     children: dict[int, list[tuple[int, int]]] = {}
     for pid in (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()):
-        if (fields := _stat(pid)) and fields[0] not in "ZX":
+        if (fields := _read_stat_fields(pid)) and fields[0] not in "ZX":
             children.setdefault(int(fields[1]), []).append((pid, int(fields[19])))
     processes: list[tuple[int, int]] = []
     queue = [root]
@@ -148,7 +148,7 @@ def process_cpu_times(roots: Collection[int]) -> dict[int, int]:
     parents: dict[int, int] = {}
     ticks: dict[int, int] = {}
     for pid in (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()):
-        if fields := _stat(pid):
+        if fields := _read_stat_fields(pid):
             parents[pid] = int(fields[1])
             ticks[pid] = sum(map(int, fields[11:15]))  # utime, stime, cutime, cstime
     used = dict.fromkeys(roots, 0)

@@ -30,15 +30,15 @@ class SignalQueue:
             arrived += os.read(self._read_end, 4096)
         return arrived, ready
 
-    def hold(self, signals: Iterable[int]) -> None:
+    def block_signals(self, signals: Iterable[int]) -> None:
         """Block `signals` until receive_in_thread() receives them."""
         signal.pthread_sigmask(signal.SIG_BLOCK, signals)
 
     def receive_in_thread(self, signals: Iterable[int]) -> None:
         """Receive the held `signals` in a thread, so that `senders` records who sent them. A handler could not."""
-        threading.Thread(target=self._receive, args=(signals,), daemon=True).start()
+        threading.Thread(target=self._receive_signals, args=(signals,), daemon=True).start()
 
-    def _receive(self, signals: Iterable[int]) -> None:
+    def _receive_signals(self, signals: Iterable[int]) -> None:
         while True:
             received = signal.sigwaitinfo(signals)
             self.senders[received.si_signo] = received.si_pid

@@ -169,18 +169,18 @@ class LineMerger:
             if process.poll() is None:
                 process.terminate()
 
-    def start(self, words: Sequence[str], change: Change | None = None) -> None:
+    def start_client(self, words: Sequence[str], change: Change | None = None) -> None:
         process = _start_process(words)
-        thread = threading.Thread(target=self._print, args=(process, change), daemon=True)
+        thread = threading.Thread(target=self._print_lines, args=(process, change), daemon=True)
         self._clients.append((process, thread))
         thread.start()
 
-    def wait(self) -> None:
+    def wait_for_clients(self) -> None:
         for process, thread in self._clients:
             thread.join()
             process.wait()
 
-    def _print(self, process: subprocess.Popen[bytes], change: Change | None) -> None:
+    def _print_lines(self, process: subprocess.Popen[bytes], change: Change | None) -> None:
         assert process.stdout is not None
         out = LogOutput()
         with contextlib.suppress(OSError, ValueError):  # nobody is reading stdout, or it was closed on exit

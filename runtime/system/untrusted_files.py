@@ -61,7 +61,7 @@ def open_regular(path: str | os.PathLike[str], follow: bool = True) -> BinaryIO:
             os.close(descriptor)
             raise
     except (OSError, ValueError) as error:  # ValueError: a NUL character in the path
-        raise _unreadable(path, error) from None
+        raise _unreadable_for_error(path, error) from None
 
 
 def is_file_name(name: str) -> bool:
@@ -80,9 +80,9 @@ def read_bytes(path: str | os.PathLike[str], limit: int = MIB, follow: bool = Tr
         try:
             content = file.read(limit + 1) if os.fstat(file.fileno()).st_size <= limit else None
         except (OSError, MemoryError) as error:
-            raise _unreadable(path, error) from None
+            raise _unreadable_for_error(path, error) from None
     if content is None or len(content) > limit:
-        raise Unreadable(path, f"is larger than {_size(limit)}")
+        raise Unreadable(path, f"is larger than {_format_size(limit)}")
     return content
 
 
@@ -115,8 +115,8 @@ def parse_json(path: str | os.PathLike[str], content: bytes | str) -> Any:
     try:
         tree = json.loads(
             text,
-            parse_int=_integer,
-            parse_float=_finite,
+            parse_int=_parse_integer,
+            parse_float=_parse_finite_float,
             parse_constant=_reject_constant,
             object_pairs_hook=_unique_keys,
         )
@@ -127,7 +127,7 @@ def parse_json(path: str | os.PathLike[str], content: bytes | str) -> Any:
     except RecursionError:
         raise Unreadable(path, f"is nested more than {MOST_DEPTH} levels deep") from None
     except MemoryError as error:
-        raise _unreadable(path, error) from None
+        raise _unreadable_for_error(path, error) from None
     _require_printable(path, tree, has_escapes="\\u" in text)
     return tree
 
@@ -158,7 +158,7 @@ def _require_regular(path: str | os.PathLike[str], mode: int) -> None:
         raise Unreadable(path, f"is {_KINDS.get(stat.S_IFMT(mode), 'a special file')}, not a regular file")
 
 
-def _unreadable(path: str | os.PathLike[str], error: BaseException) -> Unreadable:
+def _unreadable_for_error(path: str | os.PathLike[str], error: BaseException) -> Unreadable:
     if isinstance(error, FileNotFoundError):
         return Unreadable(path, "does not exist", True, error)
     if isinstance(error, NotADirectoryError):
@@ -170,13 +170,13 @@ def _unreadable(path: str | os.PathLike[str], error: BaseException) -> Unreadabl
     return Unreadable(path, f"cannot be read ({error})")
 
 
-def _integer(digits: str) -> int:
+def _parse_integer(digits: str) -> int:
     if len(digits) > MOST_DIGITS:
         raise ValueError(f"contains a number with {len(digits)} digits")
     return int(digits)
 
 
-def _finite(digits: str) -> float:
+def _parse_finite_float(digits: str) -> float:
     number = float(digits)
     if math.isinf(number):
         raise ValueError("contains a number beyond the range of a 64-bit float")
@@ -196,7 +196,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return tree
 
 
-def _size(limit: int) -> str:
+def _format_size(limit: int) -> str:
     for unit, name in ((1 << 30, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
         if limit >= unit and limit % unit == 0:
             return f"{limit // unit} {name}"

@@ -40,28 +40,29 @@ def main(argv: list[str]) -> int:
     place = Place.program_location()
     engine = place.watching_engine()
     options = parser(engine).parse_args(argv)
-    old_runs, spared = find_old_runs(place, engine, _keep(options.keep, place))
+    old_runs, spared = find_old_runs(place, engine, _parse_keep_count(options.keep, place))
     for line in spared:
-        _print(line)
-    removals = _leftovers(place.job.runs)
-    size = _size(removals)
+        _print_line(line)
+    removals = _leftover_folders(place.job.runs)
+    size = _total_size(removals)
     for run in old_runs:
         folders = _select_folders(engine, run, options.keep_checkpoints)
         if folders:
             names = f": {' '.join(folder.path.name for folder in folders)}" if options.keep_checkpoints else ""
-            about = f"{_age(run):>6} old  {_printed_size(_size(folders)):>6}  {engine.describe_outcome(run)}"
-            _print(f"{run.id:<22}  {about}{names}")
-            size += _size(folders)
+            size_text = _printed_size(_total_size(folders))
+            about = f"{_format_run_age(run):>6} old  {size_text:>6}  {engine.describe_outcome(run)}"
+            _print_line(f"{run.id:<22}  {about}{names}")
+            size += _total_size(folders)
             removals += folders
     if not removals:
-        _print("nothing to remove")
+        _print_line("nothing to remove")
         return 0
-    _print(f"total {_printed_size(size)}")
+    _print_line(f"total {_printed_size(size)}")
     if not (options.yes or _is_confirmed()):
-        _print("nothing was removed; --yes removes these")
+        _print_line("nothing was removed; --yes removes these")
         return 0
     with contextlib.closing(engine):
-        return max([_remove(place, engine, removal) for removal in removals])
+        return max([_remove_unless_restarted(place, engine, removal) for removal in removals])
 
 
 def parser(engine: Engine) -> Parser:
@@ -81,7 +82,7 @@ def parser(engine: Engine) -> Parser:
     return words
 
 
-def _keep(text: str, place: Place) -> int:
+def _parse_keep_count(text: str, place: Place) -> int:
     """Return how many runs to keep. keep_runs=0 in the spec means that no number is set. Raises Failure."""
     keep = text or str(place.settings.get("keep_runs") or "")
     if not keep:
@@ -91,7 +92,7 @@ def _keep(text: str, place: Place) -> int:
     return int(keep)
 
 
-def _print(line: str) -> None:
+def _print_line(line: str) -> None:
     print(one_line(line), flush=True)  # flushed, so that it stays in order with output from engine clients
 
 
@@ -133,10 +134,10 @@ def _keep_reason(engine: Engine, run: Run) -> str:
 
 def _exclude_origins(engine: Engine, finished: list[Run], spared: list[str]) -> tuple[list[Run], list[str]]:
     """Return find_old_runs()'s result without the runs whose checkpoint a kept run started from."""
-    going = {run.path for run in finished}
+    removed_folders = {run.path for run in finished}
     folders = {run.id: [folder.path for folder in engine.folders(run)] for run in finished}
     jobs = {path.parent for paths in folders.values() for path in paths}
-    origins = {origin for job in jobs for origin in _origins(job, going)}
+    origins = {origin for job in jobs for origin in _origins_of_kept_runs(job, removed_folders)}
     removable = []
     for run in finished:
         if any(os.fsencode(path) in origins for path in folders[run.id]):
@@ -146,10 +147,14 @@ def _exclude_origins(engine: Engine, finished: list[Run], spared: list[str]) -> 
     return removable, spared
 
 
-def _origins(runs: Path, going: set[Path]) -> Iterator[bytes]:
+def _origins_of_kept_runs(runs: Path, removed_folders: set[Path]) -> Iterator[bytes]:
     """Yield the origins of the runs that are kept in a job's folder."""
     with contextlib.suppress(OSError), os.scandir(runs) as entries:
-        others = [entry.path for entry in entries if not entry.name.startswith(".") and Path(entry.path) not in going]
+        others = [
+            entry.path
+            for entry in entries
+            if not entry.name.startswith(".") and Path(entry.path) not in removed_folders
+        ]
         for path in others:
             with contextlib.suppress(Unreadable, OSError), open_regular(f"{path}/state/run", follow=False) as file:
                 lines = file.read(MOST_STATE_BYTES).split(b"\n")
@@ -173,7 +178,7 @@ def _select_folders(engine: Engine, run: Run, only_checkpoints: bool) -> list[Fo
     return wanted
 
 
-def _size(folders: Sequence[FolderToRemove]) -> int:
+def _total_size(folders: Sequence[FolderToRemove]) -> int:
     return sum(measure_disk_use(folder.path, sys.maxsize).bytes for folder in folders)
 
 
@@ -181,12 +186,12 @@ def _printed_size(size: int) -> str:
     return format_size(DiskUse(size, True))
 
 
-def _age(run: Run) -> str:
+def _format_run_age(run: Run) -> str:
     created = number_or_none(read_keys(run.path / "state/run").get("created", ""))
     return "?" if created is None else format_age(time.time() - created)
 
 
-def _leftovers(runs: Path) -> list[FolderToRemove]:
+def _leftover_folders(runs: Path) -> list[FolderToRemove]:
     """Return hidden run folders left behind by a killed clean."""
     try:
         with os.scandir(runs) as entries:
@@ -207,12 +212,12 @@ def _is_confirmed() -> bool:
     return sys.stdin.buffer.readline()[:1] in (b"y", b"Y")
 
 
-def _remove(place: Place, engine: Engine, removal: FolderToRemove) -> int:
+def _remove_unless_restarted(place: Place, engine: Engine, removal: FolderToRemove) -> int:
     """Remove a folder, unless its run was restarted after the folder was listed. Return an exit code."""
     run = removal.run
     try:
         if run is not None and engine.why_not_removable_now(run):
-            _print(f"run {run.id} is kept: it was started again")
+            _print_line(f"run {run.id} is kept: it was started again")
             return 0
         if run is not None and removal.path == run.path and not engine.remove_outside_run_folder(run):
             raise OSError
@@ -225,5 +230,5 @@ def _remove(place: Place, engine: Engine, removal: FolderToRemove) -> int:
         print(f"error: cannot remove {quote_shell_word(str(removal.path))}{why}", file=sys.stderr)
         return 1
     runs = place.job.runs
-    _print(f"removed {removal.path.relative_to(runs if runs in removal.path.parents else runs.parent)}")
+    _print_line(f"removed {removal.path.relative_to(runs if runs in removal.path.parents else runs.parent)}")
     return 0

@@ -18,26 +18,29 @@ HUB_CLIENTS = ("hf", "huggingface-cli")  # the second is its name before hugging
 
 def download_items(place: Place, items: Iterable[Mapping[str, str]]) -> None:
     """Download the items in order. Raises Failure if some could not be downloaded."""
-    failed = [item["what"] for item in items if not _download(place, item)]
+    failed = [item["what"] for item in items if not _download_item(place, item)]
     if failed:
         raise Failure(f"could not be downloaded: {' '.join(failed)}", "the lines above show why")
 
 
-def _download(place: Place, item: Mapping[str, str]) -> bool:
+def _download_item(place: Place, item: Mapping[str, str]) -> bool:
     print(f"== {item['what']}", flush=True)
     if item["kind"] == "run":
-        return _run(place, "bash", "-c", item["what"]) == 0
+        return _run_in_environment(place, "bash", "-c", item["what"]) == 0
     for client in HUB_CLIENTS:
-        if _run(place, "sh", "-c", f"command -v {client} >/dev/null") == 0:
+        if _run_in_environment(place, "sh", "-c", f"command -v {client} >/dev/null") == 0:
             revision = ["--revision", item["revision"]] if item.get("revision") else []
-            return _run(place, client, "download", item["what"], "--repo-type", item["kind"], *revision) == 0
+            return (
+                _run_in_environment(place, client, "download", item["what"], "--repo-type", item["kind"], *revision)
+                == 0
+            )
     title = "hf is not installed in the job's environment"
     sys.stdout.flush()
     print_failure(Failure(title, "run pip install huggingface_hub in that environment"))
     return False  # the other downloads may still work
 
 
-def _run(place: Place, *command: str) -> int:
+def _run_in_environment(place: Place, *command: str) -> int:
     """Run a command in the ranks' environment, on this machine and with internet access. Return its exit code."""
     environ = {**os.environ, "JOBC_ONLINE": "yes", "JOBC_RUN_DIR": "", "JOBC_PROJECT": str(place.project)}
     return run_program([*launch_command_of_node(place.artifact, "shell"), *command], environ)

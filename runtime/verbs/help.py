@@ -25,16 +25,16 @@ NEXT_STEP = {
 
 def main(verbs: Sequence[str]) -> int:
     """Print the help and return the exit code. verbs: names of all verbs, in order"""
-    return run_verb(lambda _: _print(Place.program_location(), verbs), [])
+    return run_verb(lambda _: _print_help(Place.program_location(), verbs), [])
 
 
-def _print(place: Place, verbs: Sequence[str]) -> int:
-    for line in (*_job(place), *_verbs(place, verbs), *_exit_codes(), *_ignored_lines(place)):
+def _print_help(place: Place, verbs: Sequence[str]) -> int:
+    for line in (*_describe_job(place), *_describe_verbs(place, verbs), *_exit_codes(), *_ignored_lines(place)):
         print(printable(line))
     return 0
 
 
-def _job(place: Place) -> Iterator[str]:
+def _describe_job(place: Place) -> Iterator[str]:
     job, settings = place.job, place.settings
     yield f"jobctl: job {job.name} on backend {job.backend}"
     yield ""
@@ -42,13 +42,14 @@ def _job(place: Place) -> Iterator[str]:
         from ..run_folder.points_file import read_points  # only in a sweep's jobctl
 
         yield f"points:   {len(read_points(place.artifact).points)}, in points.json; the files here are for point 0"
-    yield f"size:     {_size(settings)}"
-    yield f"runs:     {_runs(place)}/RUN_ID; a run uses its own copy of this folder, so later edits do not affect it"
+    yield f"size:     {_describe_size(settings)}"
+    runs = f"{_runs_location(place)}/RUN_ID"
+    yield f"runs:     {runs}; a run uses its own copy of this folder, so later edits do not affect it"
     if isinstance(node := settings.get("node"), dict) and node.get("uses_trainer"):
         yield "results:  metrics/, checkpoints/ and final/ of the run; jobc_trainer.export.load() reads final/"
 
 
-def _size(settings: dict[str, Any]) -> str:
+def _describe_size(settings: dict[str, Any]) -> str:
     nodes, gpus, node = settings.get("nodes", 1), settings.get("gpus", 0), settings.get("node") or {}
     procs = node.get("procs", 1)
     processes = f"{procs} process{'' if procs == 1 else 'es'}"
@@ -56,12 +57,12 @@ def _size(settings: dict[str, Any]) -> str:
     return f"{counts}: world size {nodes * procs}"
 
 
-def _runs(place: Place) -> str:
+def _runs_location(place: Place) -> str:
     root = str(place.settings["runs"])
     return f"{root}/{place.job.name}" if "://" in root else str(place.job.runs)
 
 
-def _verbs(place: Place, verbs: Sequence[str]) -> Iterator[str]:
+def _describe_verbs(place: Place, verbs: Sequence[str]) -> Iterator[str]:
     engine = place.engine()
     yield from ("", "usage: jobctl VERB [OPTION…]", "")
     for verb in verbs:

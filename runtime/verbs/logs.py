@@ -21,7 +21,7 @@ from ..system.failure import Failure
 def main(argv: list[str]) -> int:
     artifact = Place.program_location()
     engine = artifact.watching_engine()
-    options, request = _parse(argv, engine)
+    options, request = _parse_arguments(argv, engine)
     if options.point is not None:
         artifact, options.run = artifact.location_of_point(options.point, options.run), ""
         engine = artifact.engine()
@@ -46,19 +46,21 @@ def parser(engine: Engine) -> Parser:
     return words
 
 
-def _parse(argv: list[str], engine: Engine) -> tuple[argparse.Namespace, LogRequest]:
+def _parse_arguments(argv: list[str], engine: Engine) -> tuple[argparse.Namespace, LogRequest]:
     options = parser(engine).parse_args(argv)
     if options.node and options.rank:
         raise Failure("--node and --rank cannot be used together", "jobctl logs --help", 2)
     if engine.job.settings.get("sweep") and options.follow and options.point is None:
         raise Failure("--follow needs one point of the sweep", "jobctl logs --point 0 --follow", 2)
-    tail = _count(options.tail, "--tail")
+    tail = _parse_count(options.tail, "--tail")
     if tail == 0:
         raise Failure("--tail takes a number of lines, 1 or more", "jobctl logs --help", 2)
-    return options, LogRequest(_count(options.node, "--node"), _count(options.rank, "--rank"), options.follow, tail)
+    return options, LogRequest(
+        _parse_count(options.node, "--node"), _parse_count(options.rank, "--rank"), options.follow, tail
+    )
 
 
-def _count(text: str | None, option: str) -> int | None:
+def _parse_count(text: str | None, option: str) -> int | None:
     if not text:
         return None
     if not re.fullmatch("[0-9]{1,9}", text):

@@ -42,7 +42,7 @@ def list_runs_of_all_jobs(argv: Sequence[str], default_folders: Sequence[Path]) 
 
     default_folders: folders to list if FOLDER is not given; missing ones are skipped.
     """
-    options = _parse(argv)
+    options = _parse_arguments(argv)
     folders = [_runs_of(Path(name)) for name in options.folders]
     folders = folders or [folder for folder in default_folders if folder.is_dir()]
     try:
@@ -60,7 +60,7 @@ def list_runs_of_all_jobs(argv: Sequence[str], default_folders: Sequence[Path]) 
     return 0
 
 
-def _parse(argv: Sequence[str]) -> argparse.Namespace:
+def _parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = Parser("ls", program="jobc")
     parser.add_argument("folders", nargs="*")
     for name in ("--name", "--state", "--limit"):

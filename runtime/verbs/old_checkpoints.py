@@ -36,7 +36,7 @@ def find_removable_checkpoints(run: Path) -> tuple[list[Path], list[Path]]:
     only the leftovers of a killed clean can be removed.
     """
     last, removable, unread = None, [], []
-    best, names = _best_link(run), _subfolders(run / "checkpoints")
+    best, names = _best_link(run), _list_subfolders(run / "checkpoints")
     leftovers = [run / "checkpoints" / name for name in names if _STEP.fullmatch(original_name(name))]
     steps = sorted(filter(_STEP.fullmatch, names), key=lambda name: (int(name[len("step_") :]), name), reverse=True)
     for folder in (run / "checkpoints" / name for name in steps):
@@ -57,7 +57,7 @@ def _best_link(run: Path) -> str:
         return ""
 
 
-def _subfolders(folder: Path) -> list[str]:
+def _list_subfolders(folder: Path) -> list[str]:
     if folder.is_symlink():
         return []
     try:
@@ -69,11 +69,11 @@ def _subfolders(folder: Path) -> list[str]:
 
 def compare_with_manifest(checkpoint: Path) -> CheckpointState:
     """Compare a checkpoint with its manifest. If it cannot be read, retry once, because a disk may recover."""
-    found = _inspect(checkpoint)
-    return _inspect(checkpoint) if found is CheckpointState.UNREAD else found
+    found = _inspect_checkpoint(checkpoint)
+    return _inspect_checkpoint(checkpoint) if found is CheckpointState.UNREAD else found
 
 
-def _inspect(checkpoint: Path) -> CheckpointState:
+def _inspect_checkpoint(checkpoint: Path) -> CheckpointState:
     try:
         manifest = read_json(checkpoint / MANIFEST, MOST_MANIFEST_BYTES)
     except Unreadable as error:
@@ -91,14 +91,14 @@ def _inspect_file(checkpoint: Path, name: str, entry: Any) -> CheckpointState:
         return CheckpointState.DAMAGED
     try:
         with open_regular(checkpoint / name) as file:
-            return _compare(file, entry)
+            return _compare_with_manifest(file, entry)
     except Unreadable as error:
         return _state_for_error(error)
     except OSError:
         return CheckpointState.UNREAD
 
 
-def _compare(file: BinaryIO, entry: dict[str, Any]) -> CheckpointState:
+def _compare_with_manifest(file: BinaryIO, entry: dict[str, Any]) -> CheckpointState:
     status = os.fstat(file.fileno())
     if status.st_size != entry.get("size"):
         file.read(1)  # raises OSError if a faulty disk reported a wrong size

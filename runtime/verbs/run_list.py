@@ -49,9 +49,9 @@ def find_runs(folders: Iterable[Path]) -> list[ListedRun]:
     found: dict[Path, ListedRun] = {}
     for folder in folders:
         folder = Path(os.path.realpath(folder))
-        candidates = [folder] if _inspect(folder) else _subfolders(folder)
+        candidates = [folder] if _inspect_folder(folder) else _list_subfolders(folder)
         for candidate in candidates:
-            own = _inspect(candidate)
+            own = _inspect_folder(candidate)
             for run in [own] if own else _runs_of_job(candidate):
                 found.setdefault(run.path, run)
     return sorted(found.values(), key=lambda run: (run.created(), run.path), reverse=True)
@@ -59,18 +59,18 @@ def find_runs(folders: Iterable[Path]) -> list[ListedRun]:
 
 def _runs_of_job(folder: Path) -> Iterator[ListedRun]:
     try:
-        names = _subfolders(Path(os.path.realpath(folder)))
+        names = _list_subfolders(Path(os.path.realpath(folder)))
     except OSError:
         return  # belongs to another user, or was removed after it was listed
-    yield from filter(None, map(_inspect, names))
+    yield from filter(None, map(_inspect_folder, names))
 
 
-def _subfolders(folder: Path) -> list[Path]:
+def _list_subfolders(folder: Path) -> list[Path]:
     with os.scandir(folder) as entries:
         return [folder / entry.name for entry in entries if entry.name[0] != "." and entry.is_dir()]
 
 
-def _inspect(folder: Path) -> ListedRun | None:
+def _inspect_folder(folder: Path) -> ListedRun | None:
     """Return the run in a folder, or None if another program created the folder."""
     if is_complete_run(folder):
         return ListedRun(folder, None)
@@ -100,32 +100,32 @@ def format_run_table(rows: Sequence[RunRow], width: int, now: float) -> list[str
     IDs are truncated last, because other commands require them. now: seconds since the epoch
     """
     most_files = MOST_FILES // max(1, len(rows))
-    cells = [HEADINGS, *(_cells(row, most_files, now) for row in rows)]
+    cells = [HEADINGS, *(_format_cells(row, most_files, now) for row in rows)]
     columns = {heading: [line[index] for line in cells] for index, heading in enumerate(HEADINGS)}
     for heading, least in SHRINK:
-        excess = _width(columns) - max(width, LEAST_WIDTH)
+        excess = _table_width(columns) - max(width, LEAST_WIDTH)
         if excess > 0 and least == 0:
             del columns[heading]
         elif excess > 0:
-            most = max(least, _longest(columns[heading]) - excess)
+            most = max(least, _longest_length(columns[heading]) - excess)
             columns[heading] = [text if len(text) <= most else f"{text[: most - 1]}~" for text in columns[heading]]
     padded = [
         [f"{text:{'>' if heading in RIGHT else ''}{longest}}" for text in texts]
         for heading, texts in columns.items()
-        for longest in [_longest(texts)]
+        for longest in [_longest_length(texts)]
     ]
     return ["  ".join(column[line] for column in padded).rstrip() for line in range(len(cells))]
 
 
-def _longest(texts: Iterable[str]) -> int:
+def _longest_length(texts: Iterable[str]) -> int:
     return max(map(len, texts))
 
 
-def _width(columns: dict[str, list[str]]) -> int:
-    return sum(map(_longest, columns.values())) + 2 * (len(columns) - 1)
+def _table_width(columns: dict[str, list[str]]) -> int:
+    return sum(map(_longest_length, columns.values())) + 2 * (len(columns) - 1)
 
 
-def _cells(row: RunRow, most_files: int, now: float) -> tuple[str, ...]:
+def _format_cells(row: RunRow, most_files: int, now: float) -> tuple[str, ...]:
     state = "other user" if row.state.name == "of another user" else row.state.name
     size = format_size(measure_disk_use(row.run.path, most_files)) if row.is_read else "-"
     step = "-" if row.step is None else str(row.step) if row.step < 10**8 else f"{row.step:.2e}"

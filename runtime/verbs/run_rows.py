@@ -112,11 +112,11 @@ def measure_disk_use(folder: Path, most_files: int) -> DiskUse:
                         linked.add(inode)
         except OSError:
             pass  # removed after it was listed, or not readable
-        waiting += sorted(subfolders, key=_order)
+        waiting += sorted(subfolders, key=_stack_sort_key)
     return DiskUse(total, True)
 
 
-def _order(path: str) -> int:
+def _stack_sort_key(path: str) -> int:
     """Return a sort key for a folder's position on the stack. The last folder is measured first."""
     name = os.path.basename(path)
     return 0 if name in COPIES else 2 if name == "checkpoints" else 1

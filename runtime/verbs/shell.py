@@ -28,8 +28,8 @@ def main(argv: list[str]) -> int:
         require_own_run(place.choose_run(options.run), "open a shell in it")
     rank = options.node or options.named_node
     if not isinstance(engine, StartingEngine):
-        exec_shell(place, options.run, _node(rank, place.job.nodes), command)
-    node = _node(rank, engine.shell_nodes(place, options.run))
+        exec_shell(place, options.run, _parse_node_number(rank, place.job.nodes), command)
+    node = _parse_node_number(rank, engine.shell_nodes(place, options.run))
     return engine.shell(place, options.run, node, command)
 
 
@@ -43,7 +43,7 @@ def parser(engine: Engine) -> Parser:
     return words
 
 
-def _node(text: str, nodes: int) -> int:
+def _parse_node_number(text: str, nodes: int) -> int:
     node = number_or_none(text)
     if node is None or node >= nodes or text != str(node):
         title = f"node {text} does not exist"

@@ -45,7 +45,7 @@ def main(argv: list[str]) -> int:
     if options.format == "json":
         print_json(report)
     else:
-        print("\n".join(_lines(report, engine.logs(run)[0])))
+        print("\n".join(_format_report(report, engine.logs(run)[0])))
     return 0
 
 
@@ -90,7 +90,7 @@ def run_as_json(engine: Engine, run: Run) -> dict[str, Any]:
     }
 
 
-def _lines(report: dict[str, Any], logs_label: str) -> list[str]:
+def _format_report(report: dict[str, Any], logs_label: str) -> list[str]:
     attempt = "" if report["attempt"] is None else report["attempt"]
     lines = [f"run {report['run']} of job {report['job']}, attempt {attempt}: {report['text']}"]
     if report["reason"]:

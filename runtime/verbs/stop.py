@@ -31,7 +31,7 @@ def main(argv: list[str]) -> int:
         _stop_and_release(place, engine, options)
     else:
         watch = _find_live_run(place, engine, options.run)
-        if not _end(watch, options.now):
+        if not _stop_run(watch, options.now):
             raise _still_running_failure(watch)
     return 0
 
@@ -64,10 +64,10 @@ def _find_live_run(place: Place, engine: Engine, named: str) -> RunWatch:
     if named or place.own_run is not None:
         watch = RunWatch(engine, [require_own_run(place.choose_run(named))])
         if not watch.is_live():
-            raise Failure(f"run {watch.runs[0].id} is not live: {_state(watch)}")
+            raise Failure(f"run {watch.runs[0].id} is not live: {_describe_end(watch)}")
         return watch
     watch = _watch_own_runs(place, engine)
-    live = watch.live()
+    live = watch.live_runs()
     if not live:
         raise Failure(f"job {place.job.name} has no live run in {place.job.runs}")
     if len(live) > 1:
@@ -84,12 +84,12 @@ def _watch_own_runs(place: Place, engine: Engine) -> RunWatch:
 # ---- how to stop it
 
 
-def _end(watch: RunWatch, is_now: bool) -> bool:
+def _stop_run(watch: RunWatch, is_now: bool) -> bool:
     """Stop a live run, and print how it ended. Return False if it does not end."""
     (run,) = watch.runs
     if end_runs(watch, f"run {run.id}", is_now):
         return False
-    _print(f"run {run.id}: {_state(watch)}")
+    _print_line(f"run {run.id}: {_describe_end(watch)}")
     return True
 
 
@@ -103,19 +103,19 @@ def end_runs(watch: RunWatch, name: str, is_now: bool) -> list[Run]:
         if not live or (signal == "TERM" and is_now):
             continue
         if signal == "TERM":
-            _print(f"stopping {name}: it has {engine.grace_s} s to save")
+            _print_line(f"stopping {name}: it has {engine.grace_s} s to save")
         elif not is_killed:
-            _print(f"killing {name}")
+            _print_line(f"killing {name}")
             is_killed = True
         for run in live:
             watch.engine.signal(run, signal)
-        live = watch.wait(wait_s, engine.stop_every_s)
+        live = watch.wait_until_ended(wait_s, engine.stop_every_s)
         if live and signal == "TERM":
-            _print(f"still running after {wait_s} s")
+            _print_line(f"still running after {wait_s} s")
     return live
 
 
-def _state(watch: RunWatch) -> str:
+def _describe_end(watch: RunWatch) -> str:
     """Return how the run ended, and also why if work was lost."""
     engine, (run,) = watch.engine, watch.runs
     state = engine.state(run)
@@ -134,7 +134,7 @@ def _stop_and_release(place: Place, engine: Engine, options: argparse.Namespace)
     failure = None
     if is_named or not options.down or _watch_own_runs(place, engine).is_live():
         watch = _find_live_run(place, engine, options.run)
-        if not _end(watch, options.now):
+        if not _stop_run(watch, options.now):
             failure = _still_running_failure(watch)
     engine.release_machines(options.down)
     for line in engine.cost():
@@ -143,5 +143,5 @@ def _stop_and_release(place: Place, engine: Engine, options: argparse.Namespace)
         raise failure
 
 
-def _print(line: str) -> None:
+def _print_line(line: str) -> None:
     print(one_line(line), flush=True)

@@ -27,7 +27,7 @@ def main(argv: list[str]) -> int:
 
         return submit_sweep(place, argv)
     engine = starting_engine(place)
-    return start_attempt(place, engine, _parse(argv, place, engine))
+    return start_attempt(place, engine, _parse_arguments(argv, place, engine))
 
 
 def start_attempt(place: Place, engine: StartingEngine, options: argparse.Namespace, is_temporary: bool = False) -> int:
@@ -73,7 +73,7 @@ def parser(engine: Engine) -> Parser:
     return words
 
 
-def _parse(argv: list[str], place: Place, engine: StartingEngine) -> argparse.Namespace:
+def _parse_arguments(argv: list[str], place: Place, engine: StartingEngine) -> argparse.Namespace:
     options = parser(engine).parse_args(argv)
     require_consistent_options(options, place.own_run is not None)
     if place.own_run is not None and not (options.fork or options.run_id):

@@ -84,7 +84,7 @@ def _submit_point(place: Place, engine: StartingEngine, points: SweepPoints, arg
     add_point_option(words, engine, "all points")
     options = words.parse_args(argv)
     require_consistent_options(options)
-    with point_artifact(place, points, points.find(options.point)) as own:
+    with point_artifact(place, points, points.find_point(options.point)) as own:
         return start_attempt(own, starting_engine(own), options, is_temporary=True)
 
 
@@ -97,7 +97,7 @@ class PointStarter:
     def __init__(self, sweep: NewSweep, limit: int | None, words: Sequence[str]) -> None:
         """words: options for each point's jobctl submit"""
         self.sweep, self.limit, self.words = sweep, limit, words
-        self.waiting = _unfinished(sweep)
+        self.waiting = _list_unfinished_points(sweep)
         self.starting: list[tuple[PointRun, subprocess.Popen[bytes]]] = []
         self.resumed = {point.run.path for point in self.waiting if point.is_started}
         self.running: list[PointRun] = []
@@ -108,7 +108,7 @@ class PointStarter:
         """Start all points, and with a limit also wait until they have ended. Return the exit code."""
         while (self.waiting and not self.sweep.run.is_stopped) or self.starting or self.running:
             while self.waiting and not self.sweep.run.is_stopped and self._has_room():
-                self._start(self.waiting.pop(0))
+                self._start_point(self.waiting.pop(0))
             self.move_started_to_running()
             if time.monotonic() - self._asked_at >= self.sweep.engine.live_every_s:
                 self._collect_ended()
@@ -121,17 +121,17 @@ class PointStarter:
             return False
         return self.limit is None or len(self.starting) + len(self.running) < self.limit
 
-    def _start(self, point: PointRun) -> None:
+    def _start_point(self, point: PointRun) -> None:
         number, program = point.point.number, str(self.sweep.new.artifact / "jobctl")
         run = f"--{'resume' if point.is_started else 'run-id'}={point.run.id}"
         words = [sys.executable, "-I", "-S", program, "submit", f"--point={number}", run]
-        with open(self._log(point), "wb") as log:
+        with open(self._log_path(point), "wb") as log:
             process = subprocess.Popen(
                 [*words, *self.words], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
         self.starting.append((point, process))
 
-    def _log(self, point: PointRun) -> str:
+    def _log_path(self, point: PointRun) -> str:
         return f"{self.sweep.run.path}/logs/point_{point.point.number}.log"
 
     def move_started_to_running(self) -> None:
@@ -142,18 +142,18 @@ class PointStarter:
             self.starting.remove((point, process))
             if code and (not point.is_started or point.run.path in self.resumed):
                 self.code = CRASHED
-                _say(point, f"not started: {self._why(point)}")
+                _print_for_point(point, f"not started: {self._first_error(point)}")
             else:
                 self.running += [point] if self.limit is not None else []
-                _say(point, f"started, run {point.run.path}")
+                _print_for_point(point, f"started, run {point.run.path}")
 
-    def _why(self, point: PointRun) -> str:
+    def _first_error(self, point: PointRun) -> str:
         """Return the first error that a point's jobctl submit printed, with its hint."""
-        lines = read_text(Path(self._log(point))).splitlines()
+        lines = read_text(Path(self._log_path(point))).splitlines()
         errors = (index for index, line in enumerate(lines) if line.startswith("error: "))
         index = next(errors, None)
         if index is None:
-            return f"see {quote_shell_word(self._log(point))}"
+            return f"see {quote_shell_word(self._log_path(point))}"
         return "; ".join(line.strip() for line in lines[index : index + 2])
 
     def _collect_ended(self) -> None:
@@ -165,19 +165,19 @@ class PointStarter:
             if not state.is_live:
                 point = self.running.pop(index)
                 self.code = self.code if state.exit_code == DONE else CRASHED
-                _say(point, state.text)
+                _print_for_point(point, state.text)
 
 
-def _unfinished(sweep: NewSweep) -> list[PointRun]:
+def _list_unfinished_points(sweep: NewSweep) -> list[PointRun]:
     """Return the points that have not been started, or that have ended unsuccessfully."""
     engine = SweepEngine(sweep.engine)
     engine.fetch("state", [sweep.run])
     engine.prepare([sweep.run])
-    states = [(point, engine.state(point.run)) for point in engine.points(sweep.run)]
+    states = [(point, engine.state(point.run)) for point in engine.points_of_run(sweep.run)]
     return [point for point, state in states if not state.is_live and state.name != "done"]
 
 
-def _say(point: PointRun, text: str) -> None:
+def _print_for_point(point: PointRun, text: str) -> None:
     print(f"point {point.point.number}  {printable(point.point.label)}: {one_line(text)}", flush=True)
 
 

@@ -22,7 +22,7 @@ def print_points(engine: Engine, sweep: Run, shown_as: str) -> int:
     """Print a sweep's points. Return 1 if one has ended with an exit code other than 0, or else 0."""
     assert isinstance(engine, SweepEngine)
     engine.prepare([sweep])
-    points = [(point, engine.state(point.run)) for point in engine.points(sweep)]
+    points = [(point, engine.state(point.run)) for point in engine.points_of_run(sweep)]
     if shown_as == "json":
         rows = rows_as_json(
             [
@@ -47,7 +47,7 @@ def print_points(engine: Engine, sweep: Run, shown_as: str) -> int:
 def print_logs_of_points(engine: Engine, sweep: Run, request: LogRequest) -> int:
     """Print the logs of all started points in a sweep, one after another."""
     assert isinstance(engine, SweepEngine)
-    for point in engine.points(sweep):
+    for point in engine.points_of_run(sweep):
         if not point.is_started:
             continue
         print(f"==> point {point.point.number}, {point.point.label}, {point.run.path}", flush=True)
@@ -61,11 +61,11 @@ def print_logs_of_points(engine: Engine, sweep: Run, request: LogRequest) -> int
 def stop_points(engine: Engine, sweep: Run, is_now: bool = False, is_down: bool = False) -> None:
     assert isinstance(engine, SweepEngine)
     engine.mark_stopped(sweep)  # so that jobctl submit starts no further points
-    watch = RunWatch(engine, engine.started(sweep))
-    watch.runs = watch.live()
+    watch = RunWatch(engine, engine.started_runs(sweep))
+    watch.runs = watch.live_runs()
     live = end_runs(watch, f"sweep {sweep.id}", is_now)
     after = SweepEngine(engine.engine.renewed())
-    for point in after.started(sweep) if engine.has_machines else ():
+    for point in after.started_runs(sweep) if engine.has_machines else ():
         after.engine_of(point).release_machines(is_down)
     print_points(after, Run(sweep.path), "text")
     if live:

@@ -27,7 +27,7 @@ class Ranks:
 
     def look(self, *times: float) -> list[float]:
         """Return those of the times at which the suspicion changed."""
-        return [now for now in times if self.watch.look(now)]
+        return [now for now in times if self.watch.check_ranks(now)]
 
 
 @pytest.fixture
@@ -60,13 +60,13 @@ def test_a_rank_that_left_the_others_waiting_is_named(ranks: Ranks) -> None:
     assert ranks.look(*range(0, 340, 30)) == [330]
     assert ranks.watch.hang == SuspectedHang(300, (1,), (0,))
     assert str(ranks.watch.hang).endswith("; rank 0 exited with 0: the others may be waiting for it")
-    keys = ranks.watch.hang.keys()
+    keys = ranks.watch.hang.state_keys()
     assert (keys["idle_ranks"], keys["left_ranks"]) == ("1", "0")
 
 
 def test_without_ranks_there_is_no_suspicion(tmp_path: Path) -> None:
     watch = HangWatch(RunFolder(tmp_path, 0), range(2), 0)
-    assert not any(watch.look(now) for now in range(0, 2000, 30))
+    assert not any(watch.check_ranks(now) for now in range(0, 2000, 30))
 
 
 def test_the_cpu_time_of_a_rank_is_that_of_all_below_it() -> None:

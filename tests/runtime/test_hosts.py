@@ -71,11 +71,11 @@ def test_no_more_hosts_than_fanout_are_reached_at_once(tmp_path: Path, monkeypat
 def test_what_start_up_files_print_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ssh, said = client(tmp_path, monkeypatch, "a"), list[str]()
     (tmp_path / "bed/greeting").write_text("Welcome\nto a")
-    with ssh.answering(THREE[0], ["sh", "-c", "echo yes; echo why >&2; exit 4"], said.append) as process:
+    with ssh.open_process(THREE[0], ["sh", "-c", "echo yes; echo why >&2; exit 4"], said.append) as process:
         assert process.stdout is not None and process.stdout.read() == b"yes\n"
     assert process.returncode == 4 and said == ["why"]
     (tmp_path / "bed/greeting").write_text("")
-    with ssh.answering(THREE[2], ["echo", "yes"]) as process:
+    with ssh.open_process(THREE[2], ["echo", "yes"]) as process:
         assert process.stdout is not None and process.stdout.read() == b""
 
 

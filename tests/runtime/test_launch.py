@@ -66,7 +66,7 @@ def test_the_hint_of_a_missing_module_works_with_a_distributions_python(
     for name in ("bin/python3", "lib/any", *files):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
-    monkeypatch.setattr(job_python, "_folders", lambda modules: {"torch": [""]})
+    monkeypatch.setattr(job_python, "_module_folders", lambda modules: {"torch": [""]})
     monkeypatch.setattr(sys, "executable", str(tmp_path / "bin/python3"))
     monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path / "lib"))
     (missing,) = job_python.missing_modules(SETTINGS._replace(parallel="deepspeed"))

@@ -32,7 +32,7 @@ def nodes(tmp_path: Path) -> Iterator[list[SupervisorLinks]]:
         links.start()
     yield made
     for links in made:
-        links.end()
+        links.announce_end()
     for links in made:
         links.join(30)
         assert not links.is_alive()
@@ -66,14 +66,14 @@ def test_the_stop_mark_on_one_node_reaches_all(nodes: list[SupervisorLinks]) -> 
 
 def test_a_node_that_has_ended_is_not_missed_and_node_0_stays_for_the_others(nodes: list[SupervisorLinks]) -> None:
     until(lambda: all(links._heard for links in nodes) and len(nodes[0]._heard) == 2, "all links")
-    nodes[0].end()
-    nodes[1].end()
+    nodes[0].announce_end()
+    nodes[1].announce_end()
     until(lambda: not nodes[1].is_alive(), "the end of node 1")
     time.sleep(1)
     assert nodes[0].is_alive() and not nodes[0].lost
     write_small_file(nodes[2].run_folder.first_failure, "1", {"node": 2, "reason": "later"})
     until(nodes[0].run_folder.first_failure.exists, "what node 2 says after the end of node 0")
-    nodes[2].end()
+    nodes[2].announce_end()
     until(lambda: not nodes[0].is_alive(), "the end of node 0")
 
 
@@ -118,26 +118,26 @@ def test_a_mark_that_comes_after_the_last_word_of_a_node_keeps_nobody(tmp_path: 
 @pytest.mark.slow
 def test_a_node_that_falls_silent_is_missed_after_20_s_and_not_after_10(nodes: list[SupervisorLinks]) -> None:
     until(lambda: len(nodes[0]._heard) == 2, "all links")
-    nodes[2]._exchange = lambda: time.sleep(0.1)  # type: ignore[method-assign] # it neither speaks nor listens
+    nodes[2]._exchange_messages = lambda: time.sleep(0.1)  # type: ignore[method-assign] # it neither speaks nor listens
     time.sleep(10)
     assert not nodes[0].lost and not nodes[1].lost
     until(lambda: 2 in nodes[0].lost, "the loss")
     assert not nodes[1].lost
-    del nodes[2]._exchange
+    del nodes[2]._exchange_messages
     until(lambda: not nodes[0].lost, "its return")
 
 
 @pytest.mark.slow
 def test_a_node_with_something_to_say_leaves_when_node_0_is_lost(nodes: list[SupervisorLinks]) -> None:
     until(lambda: 0 in nodes[1].met, "its link")
-    nodes[0]._exchange = lambda: time.sleep(0.1)  # type: ignore[method-assign] # it neither speaks nor listens
+    nodes[0]._exchange_messages = lambda: time.sleep(0.1)  # type: ignore[method-assign] # it neither speaks nor listens
     silent = time.monotonic()
     write_small_file(nodes[1].run_folder.first_failure, "69", {"node": 1, "reason": "lost a peer"})
     time.sleep(5)
-    nodes[1].end()
+    nodes[1].announce_end()
     until(lambda: not nodes[1].is_alive(), "its end")
     assert time.monotonic() - silent < HEAD_LOST_S + DOUBT_S
-    del nodes[0]._exchange
+    del nodes[0]._exchange_messages
 
 
 def test_the_progress_of_steps_reaches_folders_that_are_not_shared(nodes: list[SupervisorLinks]) -> None:

@@ -51,10 +51,10 @@ def files(logs: Path, nodes: int = 2, name: str = "") -> RequestedLogs:
 
 def printed(capture: CapBytes, printer: RequestedLogs, tail: int | None = None) -> str:
     """Return what the verb prints for the logs as they are now."""
-    sizes = printer.sizes()
+    sizes = printer.log_sizes()
     if tail is not None:
         printer.skip_to_tail(sizes, tail)
-    printer.print(sizes)
+    printer.print_up_to(sizes)
     return capture.readouterr().out.decode(errors="surrogateescape")
 
 
@@ -143,7 +143,7 @@ def test_only_logs_are_printed(logs: Path, tmp_path: Path, capfdbinary: CapBytes
     os.mkfifo(logs / "node_01.log")
     (logs / "node_02;touch MARK;.log").write_text("a\n")
     (logs / "node_03.log").mkdir()
-    assert files(logs, 4).sizes() == {} and files(logs, 1).sizes() == {}
+    assert files(logs, 4).log_sizes() == {} and files(logs, 1).log_sizes() == {}
     (logs / ".node_04.times").symlink_to("/dev/zero")
     (logs / "node_04.log").write_text("a\n")
     assert printed(capfdbinary, files(logs, 5)) == "node 4  | a\n"
@@ -266,7 +266,7 @@ def test_an_attempt_with_a_long_log_is_followed_from_its_beginning(logs: Path) -
     (logs / "node_00.log").write_text(text)
     files = RequestedLogs(Run(logs.parent), None, 1)
     files.skip_to_attempt({"node_00.log": len(text)}, 1)
-    assert files._log("node_00.log").offset == text.index("=== jobc: attempt 1")
+    assert files._printed_log("node_00.log").offset == text.index("=== jobc: attempt 1")
 
 
 @pytest.mark.parametrize("lives", [1, 3, 9, 30])
@@ -328,17 +328,17 @@ def test_a_log_that_does_not_exist_is_named(logs: Path, request_: LogRequest, na
 )
 def test_a_wrong_option_is_named(words: list[str], title: str) -> None:
     with pytest.raises(Failure, match=f"^{title}") as error:
-        verb._parse(words, engine_of(NO_LOGS, sweep=False))
+        verb._parse_arguments(words, engine_of(NO_LOGS, sweep=False))
     assert error.value.code == 2
 
 
 def test_only_one_point_of_a_sweep_is_followed() -> None:
     engine = SweepEngine(engine_of(NO_LOGS, sweep=True))
     words = ["--run", "s", "--point", "3", "-f", "--rank", "01"]
-    options, request = verb._parse(words, engine)
+    options, request = verb._parse_arguments(words, engine)
     assert (options.run, options.point, request) == ("s", "3", LogRequest(rank=1, follow=True))
     with pytest.raises(Failure, match="--follow needs one point"):
-        verb._parse(["--follow"], engine)
+        verb._parse_arguments(["--follow"], engine)
 
 
 # ---- clients of engines
@@ -358,8 +358,8 @@ def test_what_a_client_prints_is_streamed_and_its_exit_code_returned(capfdbinary
 def test_the_lines_of_several_clients_are_not_mixed(capfdbinary: CapBytes) -> None:
     with LineMerger() as merger:
         for node in range(3):
-            merger.start(["sh", "-c", "echo one; printf two"], lambda line, node=node: b"%d: " % node + line)
-        merger.wait()
+            merger.start_client(["sh", "-c", "echo one; printf two"], lambda line, node=node: b"%d: " % node + line)
+        merger.wait_for_clients()
     lines = sorted(capfdbinary.readouterr().out.decode().splitlines())
     assert lines == [f"{node}: {word}" for node in range(3) for word in ("one", "two")]
 

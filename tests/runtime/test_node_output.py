@@ -37,7 +37,7 @@ def test_a_line_of_jobc_begins_a_line(printed: bytes, shown: bytes) -> None:
     output = NodeOutput(cast("Any", log), write_end)
     if printed:
         output.print(printed)
-    output.say("done")
+    output.print_jobc_line("done")
     os.close(write_end)
     with os.fdopen(read_end, "rb") as console:
         assert log.text == console.read() == shown

@@ -23,8 +23,8 @@ def test_a_node_whose_link_was_closed_is_missed_when_its_beats_stop(tmp_path: Pa
     peers = PeerNodes(run, 1, 2, "127.0.0.1")
     assert peers.links
     peers.links.met.add(0)
-    peers.beat()
-    assert peers.end_reason().startswith("node 0 (n0) has not responded for ") and not peers.running(0)
+    peers.touch_state_file()
+    assert peers.end_reason().startswith("node 0 (n0) has not responded for ") and not peers.running_nodes(0)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_node_that_was_never_linked_is_missed_when_its_beats_stop(
     if linked:
         peers.links.met.add(0)
         monkeypatch.setattr(peers.links, "is_alive", lambda: True)
-    peers.beat()
+    peers.touch_state_file()
     trouble = peers.end_reason()
     assert trouble.startswith("node 0 (n0) has not responded for ") == missed, trouble
     if missed:

@@ -13,7 +13,7 @@ import pytest
 from jobc.runtime.engines.check_table import Table, fold_node_names
 from jobc.runtime.preflight import network_test
 from jobc.runtime.preflight.code_digest import compute_code_digest
-from jobc.runtime.preflight.node_checks import Check, SameOnAllNodes, check_gpus, result_as_line
+from jobc.runtime.preflight.node_checks import CheckResult, SameOnAllNodes, check_gpus, result_as_line
 from jobc.runtime.preflight.peer_checks import check_clock, check_head, check_memlock
 from jobc.runtime.system import gpus
 from jobc.runtime.system.gpus import Gpu, is_gpu_of_type
@@ -32,18 +32,18 @@ def table(nodes: list[str], said: dict[str, list[str]]) -> tuple[int, list[str]]
     return (0 if good else 1), lines
 
 
-def says(*found: Check | SameOnAllNodes) -> list[str]:
+def says(*found: CheckResult | SameOnAllNodes) -> list[str]:
     return [*map(result_as_line, found), "end"]
 
 
 def test_equal_nodes_are_one_row_and_the_worst_is_first() -> None:
     nodes = [f"gpu{n:02}" for n in range(1, 65)]
     said = {
-        node: says(Check(True, "cores", "96 CPU cores"), SameOnAllNodes("torch", "torch 2.13.0", "mend it"))
+        node: says(CheckResult(True, "cores", "96 CPU cores"), SameOnAllNodes("torch", "torch 2.13.0", "mend it"))
         for node in nodes
     }
     said["gpu07"] = said["gpu40"] = says(
-        Check(False, "cores", "1 CPU core", "ask for more"), SameOnAllNodes("torch", "torch 2.12.0", "mend it")
+        CheckResult(False, "cores", "1 CPU core", "ask for more"), SameOnAllNodes("torch", "torch 2.12.0", "mend it")
     )
     del said["gpu64"]
     code, lines = table(nodes, said)
@@ -61,7 +61,7 @@ def test_equal_nodes_are_one_row_and_the_worst_is_first() -> None:
 
 
 def test_of_numbers_the_least_is_shown() -> None:
-    said = {f"n{i}": says(Check(True, "space", f"{i} GiB free", "", i)) for i in (9, 10, 11)}
+    said = {f"n{i}": says(CheckResult(True, "space", f"{i} GiB free", "", i)) for i in (9, 10, 11)}
     assert table(["n9", "n10", "n11"], said) == (
         0, ["ok    n[9-11]  9 GiB free, the minimum is on n9", "ready: 3 nodes"]
     )  # fmt: skip
@@ -87,7 +87,7 @@ def test_the_value_of_most_nodes_is_right() -> None:
     ],
 )
 def test_a_host_that_is_not_reached_says_why_and_what_to_do(line: str, hint: str) -> None:
-    code, lines = table(["n1", "n2"], {"n1": [line], "n2": says(Check(True, "cores", "2 CPU cores"))})
+    code, lines = table(["n1", "n2"], {"n1": [line], "n2": says(CheckResult(True, "cores", "2 CPU cores"))})
     assert code == 1 and lines[0] == f"FAIL  n1  no answer: {line}" and hint in lines[1]
 
 
@@ -106,7 +106,7 @@ def test_an_end_by_node_sh_is_told_with_its_hint() -> None:
 
 
 def test_names_given_as_user_at_host_and_strange_lines_are_understood() -> None:
-    said = {"n1": ["", "a: b: c", *says(Check(True, "x", "fine"))], "clush": ["n1: exited with exit code 1"]}
+    said = {"n1": ["", "a: b: c", *says(CheckResult(True, "x", "fine"))], "clush": ["n1: exited with exit code 1"]}
     assert table(["me@n1"], said) == (0, ["ok    fine", "ready: 1 node"])
 
 
@@ -166,13 +166,13 @@ def test_a_folder_that_node_0_does_not_share_is_told(tmp_path: Path, monkeypatch
 
 def test_free_gpus_count_not_those_in_use() -> None:
     free, busy = Gpu("0", "H100", 3), Gpu("1", "H100", 40000, ("123",))
-    assert [found.good for found in check_gpus([free, free], 2) if isinstance(found, Check)] == [True]
+    assert [found.good for found in check_gpus([free, free], 2) if isinstance(found, CheckResult)] == [True]
     (check, same) = check_gpus([free, busy], 2)
-    assert isinstance(check, Check) and not check.good and isinstance(same, SameOnAllNodes)
+    assert isinstance(check, CheckResult) and not check.good and isinstance(same, SameOnAllNodes)
     assert check.text == "1 free GPU of 2, required: 2: GPU 1 has 40000 MiB in use by process 123"
-    assert [found.good for found in check_gpus([free, busy], 1) if isinstance(found, Check)] == [True]
+    assert [found.good for found in check_gpus([free, busy], 1) if isinstance(found, CheckResult)] == [True]
     (check, same) = check_gpus([free], 2)
-    assert isinstance(check, Check) and check.text == "GPUs visible to the driver: 1, required: 2"
+    assert isinstance(check, CheckResult) and check.text == "GPUs visible to the driver: 1, required: 2"
     assert list(check_gpus(None, 2)) == []
 
 

@@ -188,7 +188,7 @@ def test_the_nodes_keep_the_code_of_the_first_start(
 ) -> None:
     demo = project()
     with pytest.raises(Failure, match="unknown option: --new-code"):
-        submit._parse(["--resume", "a", "--new-code"], demo.place, demo.engine)
+        submit._parse_arguments(["--resume", "a", "--new-code"], demo.place, demo.engine)
     new = demo.create()
     demo.start(new)
     capsys.readouterr()

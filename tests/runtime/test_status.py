@@ -81,7 +81,7 @@ def node(**keys: object) -> str:
 
 
 def lines(engine: Engine, run: Run) -> list[str]:
-    return status._lines(status.run_as_json(engine, run), "logs in")
+    return status._format_report(status.run_as_json(engine, run), "logs in")
 
 
 def test_a_live_node_is_up_with_its_last_step(tmp_path: Path) -> None:

@@ -133,11 +133,11 @@ def test_a_run_with_a_damaged_points_json_does_not_hide_others(sweep: NewSweep) 
     engine = SweepEngine(sweep.engine)
     assert engine.state(sweep.run).name == "other layout" and engine.folders(sweep.run) == [sweep.run]
     with pytest.raises(Failure, match=r"points\.json"):
-        engine.points(sweep.run)
+        engine.points_of_run(sweep.run)
 
 
 def test_the_artifact_of_a_point_has_its_runs_beside_those_of_the_sweep(sweep: NewSweep) -> None:
-    point = sweep.points.find("seed=2")
+    point = sweep.points.find_point("seed=2")
     with point_artifact(sweep.place, sweep.points, point) as place:
         assert place.job.name == "s+seed=2" and place.job.runs == sweep.run.path.parents[1] / "s+seed=2"
         assert place.project == sweep.place.project and not place.is_sweep and place.own_run is None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jobc.runtime.code.snapshot import _Copy, link_ignored
+from jobc.runtime.code.snapshot import _CodeCopy, link_ignored
 
 TIMEOUT_S = 90
 OUTSIDER = 12345  # a uid without a name: root can write to read-only files
@@ -108,7 +108,7 @@ def test_artifacts_and_runs_of_other_projects_are_not_linked(tmp_path):
         write(tmp_path / "project", name)
     run = tmp_path / "runs/job/r"
     (run / "code").mkdir(parents=True)
-    copy = _Copy(tmp_path / "project", run / "code", run / "state/code")
+    copy = _CodeCopy(tmp_path / "project", run / "code", run / "state/code")
     links = link_ignored(copy, ["data", "sub/made", "sub/runs"], tmp_path / "project", run.parent, is_linked=True)
     assert links == (["data"], [])
     assert [path.name for path in (run / "code").iterdir()] == ["data"]

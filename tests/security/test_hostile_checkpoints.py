@@ -95,7 +95,7 @@ def refused(action: Callable[[], object]) -> str:
 @pytest.mark.parametrize("name", ["weights.pt", "optimizer.pt", "rng.pt", "state.pt"])
 def test_a_file_of_a_checkpoint_is_loaded_without_running_code(name: str, what: str, tmp_path: Path) -> None:
     found = found_in(tmp_path, **{name.replace(".", "_"): FILES[what](tmp_path / "mark")})
-    assert f"step_00000001/{name} " in refused(lambda: found.load(name))
+    assert f"step_00000001/{name} " in refused(lambda: found.load_file(name))
     assert not (tmp_path / "mark").exists()
 
 
@@ -138,15 +138,17 @@ def test_a_forged_state_json_is_one_line(what: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("saved", [None, 1, "text", [], {}, [torch.ones(3)], [torch.zeros(9000)], torch.ones(1, 5)])
 def test_a_forged_random_state_is_one_line(saved: object, tmp_path: Path) -> None:
     found = found_in(tmp_path, x=b"")
-    before = RandomState.now(ALONE.device).packed()
+    before = RandomState.capture(ALONE.device).pack()
     assert "rng.pt has no random state for rank 0" in refused(lambda: found.set_random_state(saved))
-    assert torch.equal(RandomState.now(ALONE.device).packed(), before)
+    assert torch.equal(RandomState.capture(ALONE.device).pack(), before)
 
 
 @pytest.mark.parametrize("value", [None, 1, "text", [1, 2], {"weight": "text"}, {1: 2}])
 def test_forged_weights_do_not_fit_the_model_and_are_one_line(value: Any) -> None:
     refused(
-        lambda: save_and_resume._set(torch.nn.Linear(1, 1).load_state_dict, value, "was saved from a different model")
+        lambda: save_and_resume._load_or_reject(
+            torch.nn.Linear(1, 1).load_state_dict, value, "was saved from a different model"
+        )
     )
 
 

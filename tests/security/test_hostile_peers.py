@@ -77,7 +77,7 @@ def test_forged_objects_of_a_bucket_end_no_node(content: bytes, folder: RunFolde
         "metrics/rank_00.jsonl/1",
     ):
         run.put(name, content)
-    mirror.pull()
+    mirror.download_marks()
     assert not mirror.exchange_addresses() or read_small_file(folder.rendezvous_file) is not None
     mirror.count_unfinished_nodes(2)
     mirror.download_progress()

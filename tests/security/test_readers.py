@@ -260,7 +260,7 @@ def test_input_that_is_too_large_is_one_diagnostic(
 
 def manifest_of(files: dict[str, object], **more: object) -> bytes:
     tree = {"format": 1, "step": 1, "files": files, **more}
-    return json.dumps({**tree, store.SEAL: store._seal(tree)}).encode()
+    return json.dumps({**tree, store.SEAL: store._manifest_hash(tree)}).encode()
 
 
 SOUND = {"size": 1, "sha256": hashlib.sha256(b"x").hexdigest()}

@@ -123,4 +123,4 @@ def test_a_file_of_a_checkpoint_is_opened_as_a_regular_file_or_not_at_all(
 ) -> None:
     KINDS[kind](tmp_path / "rng.pt", outside)
     with pytest.raises(Unreadable, match=r"not a regular file|symbolic link"):
-        verified_checkpoint._read(tmp_path / "rng.pt")
+        verified_checkpoint._read_checkpoint_file(tmp_path / "rng.pt")

@@ -187,17 +187,19 @@ def test_credentials_come_from_the_role_of_the_node(tmp_path: Path) -> None:
     with answering((200, json.dumps(role))) as (endpoint, asked):
         environ = {"AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{endpoint}/creds", "AWS_EC2_METADATA_DISABLED": "true"}
         wallet = CredentialCache(environ, REGION)
-        found = wallet.open()
+        found = wallet.current_credentials()
         assert found is not None and found[:3] == ("k", "s", "t")
-        wallet.open()
+        wallet.current_credentials()
         assert len(asked) == 2, "these have expired, so it asks again"
     with answering((200, "session"), (200, "role\n"), (200, json.dumps(role))) as (endpoint, asked):
-        found = CredentialCache({"AWS_EC2_METADATA_SERVICE_ENDPOINT": endpoint, "HOME": str(tmp_path)}, REGION).open()
+        found = CredentialCache(
+            {"AWS_EC2_METADATA_SERVICE_ENDPOINT": endpoint, "HOME": str(tmp_path)}, REGION
+        ).current_credentials()
         assert found is not None and found.token == "t"
         assert asked[0] == "PUT /latest/api/token" and asked[2].endswith("/security-credentials/role")
     (tmp_path / ".aws").mkdir()
     (tmp_path / ".aws" / "credentials").write_text("[default]\naws_access_key_id = a\naws_secret_access_key = b%c\n")
-    assert CredentialCache({"HOME": str(tmp_path)}, REGION).open() == Credentials("a", "b%c")
+    assert CredentialCache({"HOME": str(tmp_path)}, REGION).current_credentials() == Credentials("a", "b%c")
     sts = (
         '<R xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><Credentials><AccessKeyId>w</AccessKeyId><SecretAccessKey>x'
         "</SecretAccessKey><SessionToken>y</SessionToken><Expiration>2100-01-01T00:00:00Z</Expiration></Credentials></R>"
@@ -205,5 +207,5 @@ def test_credentials_come_from_the_role_of_the_node(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("jwt\n")
     with answering((200, sts)) as (endpoint, _):
         environ = {"AWS_ROLE_ARN": "arn:aws:iam::1:role/r", "AWS_WEB_IDENTITY_TOKEN_FILE": str(tmp_path / "token")}
-        found = CredentialCache({**environ, "AWS_ENDPOINT_URL_STS": endpoint}, REGION).open()
+        found = CredentialCache({**environ, "AWS_ENDPOINT_URL_STS": endpoint}, REGION).current_credentials()
         assert found is not None and found[:3] == ("w", "x", "y")

@@ -40,7 +40,7 @@ def run(server: S3Server) -> BucketRun:
 def join(run: BucketRun, submission: str, nodes: int = 1, node: int = 0, most: int = 3) -> int | str:
     """Return the attempt, or `CODE why`."""
     try:
-        return run.join(SubmittedNode(submission, node, nodes, most, 10), "", "job")
+        return run.join_attempt(SubmittedNode(submission, node, nodes, most, 10), "", "job")
     except NodeMustNotStart as leave:
         return f"{leave.code} {leave.title}"
 
@@ -69,7 +69,7 @@ def test_nodes_meet_in_the_next_attempt_until_the_limit(run: BucketRun) -> None:
 def test_a_node_that_does_not_come_is_named(run: BucketRun) -> None:
     who = SubmittedNode("a", 1, 2, 3, 0.5)
     with pytest.raises(NodeMustNotStart, match="timeout: these nodes did not join within 0 s: 0") as leave:
-        run.join(who, "", "job")
+        run.join_attempt(who, "", "job")
     assert leave.value.code == 71
 
 
@@ -128,14 +128,14 @@ def going_on(run: BucketRun, folder: RunFolder, node: int = 0) -> BucketMirror:
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the requests to the store in order: `+ NAME` for a written object, `- NAME` for a removed one."""
     told: list[str] = []
-    ask = Bucket._ask
+    ask = Bucket._request
 
-    def _ask(self: Bucket, method: str, key: str | None, *rest: Any, **more: Any) -> Any:
+    def _request(self: Bucket, method: str, key: str | None, *rest: Any, **more: Any) -> Any:
         if key is not None and method in ("PUT", "DELETE"):
             told.append(f"{'+' if method == 'PUT' else '-'} {key.split('/', 2)[2]}")
         return ask(self, method, key, *rest, **more)
 
-    monkeypatch.setattr(Bucket, "_ask", _ask)
+    monkeypatch.setattr(Bucket, "_request", _request)
     return told
 
 
@@ -189,11 +189,11 @@ def test_the_newest_sound_checkpoint_comes_back_and_older_ones_are_removed_in_th
         save(folder, step, keep=4)
     (folder.checkpoints / "other.txt").write_text("of a program")
     BucketMirror(run, folder, 0).upload_changes(logs=True, last=True)
-    run.bucket.delete([run.key("checkpoints/step_00000300/weights.pt")])
+    run.bucket.delete([run.object_key("checkpoints/step_00000300/weights.pt")])
 
     next_folder = RunFolder(tmp_path / "next", 1)
     brings = BucketMirror(run, next_folder, 0)
-    assert brings.restore(run, next_folder.path, everything=True) == "checkpoints/step_00000200"
+    assert brings.restore_checkpoint(run, next_folder.path, everything=True) == "checkpoints/step_00000200"
     assert "step_00000300 in the bucket is damaged: weights.pt" in capsys.readouterr().out
     newest, damaged = store.newest_verified(next_folder.checkpoints)
     assert newest is not None and newest.name == "step_00000200" and len(damaged) == 1
@@ -206,7 +206,10 @@ def test_the_newest_sound_checkpoint_comes_back_and_older_ones_are_removed_in_th
     assert {name.split("/")[1] for name in names(run)} == {
         "other.txt", "step_00000050", "step_00000300", "step_00000400",
     }  # fmt: skip
-    assert BucketMirror(run, RunFolder(tmp_path / "node 1", 1), 1).restore(run, tmp_path / "node 1", False) is None
+    assert (
+        BucketMirror(run, RunFolder(tmp_path / "node 1", 1), 1).restore_checkpoint(run, tmp_path / "node 1", False)
+        is None
+    )
     assert [path.name for path in (tmp_path / "node 1" / "checkpoints").iterdir()] == ["other.txt"]
 
 
@@ -226,7 +229,7 @@ def test_a_checkpoint_whose_loss_was_measured_later_sends_what_has_changed(
     assert sent == [f"+ {step}/{name}" for name in ("weights.pt", "state.json", "rng.pt", "MANIFEST.json")]
     if came_back:
         folder = RunFolder(tmp_path / "next", 1)
-        BucketMirror(run, folder, 0).restore(run, folder.path, everything=True)
+        BucketMirror(run, folder, 0).restore_checkpoint(run, folder.path, everything=True)
         mirror = going_on(run, folder)
     sent.clear()
     saved_again(folder, weights, 0.5)
@@ -240,7 +243,10 @@ def test_a_checkpoint_whose_loss_was_measured_later_sends_what_has_changed(
         mirror.upload_changes(logs=False, last=False)
     assert sent == [f"- {step}/MANIFEST.json", f"+ {step}/state.json", f"+ {step}/MANIFEST.json"]
     assert (
-        BucketMirror(run, RunFolder(tmp_path / "last", 2), 0).restore(run, tmp_path / "last", everything=True) == step
+        BucketMirror(run, RunFolder(tmp_path / "last", 2), 0).restore_checkpoint(
+            run, tmp_path / "last", everything=True
+        )
+        == step
     )
 
 
@@ -248,7 +254,7 @@ def test_a_replaced_checkpoint_is_never_unsound_there(
     run: BucketRun, folder: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save(folder, 50)
-    mirror, ask, left = BucketMirror(run, folder, 0), Bucket._ask, [99]
+    mirror, ask, left = BucketMirror(run, folder, 0), Bucket._request, [99]
 
     def until_killed(self: Bucket, method: str, *rest: Any, **more: Any) -> Any:
         left[0] -= method in ("PUT", "DELETE")
@@ -256,7 +262,7 @@ def test_a_replaced_checkpoint_is_never_unsound_there(
             raise BucketError("killed", "", 69)
         return ask(self, method, *rest, **more)
 
-    monkeypatch.setattr(Bucket, "_ask", until_killed)
+    monkeypatch.setattr(Bucket, "_request", until_killed)
     came: list[str | None] = []
     one, other = b"1" * 100_000, b"2" * 100_000
     for allowed in range(5):
@@ -268,7 +274,7 @@ def test_a_replaced_checkpoint_is_never_unsound_there(
             mirror.upload_changes(logs=False, last=True)
         left[0] = 99
         path = tmp_path / str(allowed)
-        came.append(BucketMirror(run, RunFolder(path, 1), 0).restore(run, path, everything=True))
+        came.append(BucketMirror(run, RunFolder(path, 1), 0).restore_checkpoint(run, path, everything=True))
         if allowed == 0:
             assert (path / "checkpoints" / "step_00000100" / "weights.pt").read_bytes() == one
     before, replaced = "checkpoints/step_00000050", "checkpoints/step_00000100"
@@ -285,7 +291,7 @@ def test_what_has_come_back_does_not_go_up_again(
     BucketMirror(run, folder, 0).upload_changes(logs=True, last=True)
     nodes = [RunFolder(tmp_path / f"node {node}", 1) for node in range(2)]
     for node, here in enumerate(nodes):
-        BucketMirror(run, here, node).restore(run, here.path, everything=node == 0)
+        BucketMirror(run, here, node).restore_checkpoint(run, here.path, everything=node == 0)
     sent.clear()
     for node, here in enumerate(nodes):
         going_on(run, here, node).upload_changes(logs=True, last=True)
@@ -308,12 +314,14 @@ def test_checkpoints_that_were_killed_on_their_way_are_removed(
     ages, listed = {owner: 50.0, of_this_attempt: 10.0}, run.bucket.list
 
     def list_with_ages(prefix: str) -> list[ListedObject]:
-        return [item._replace(age_s=ages.get(item.key.removeprefix(run.key("")), 100.0)) for item in listed(prefix)]
+        return [
+            item._replace(age_s=ages.get(item.key.removeprefix(run.object_key("")), 100.0)) for item in listed(prefix)
+        ]
 
     monkeypatch.setattr(run.bucket, "list", list_with_ages)
 
     next_folder = RunFolder(tmp_path / "next", 1)
-    BucketMirror(run, next_folder, 0).restore(run, next_folder.path, everything=True)
+    BucketMirror(run, next_folder, 0).restore_checkpoint(run, next_folder.path, everything=True)
     assert set(killed) < set(names(run)), "it only looks"
     before = set(names(run))
     going_on(run, next_folder).upload_changes(logs=True, last=True)
@@ -329,7 +337,7 @@ def begin(run: BucketRun, folder: RunFolder, attempt: int, most: int) -> BucketM
     create_empty_run_folder(here.path)
     brings = BucketMirror(run, here, 0)
     brings.download_progress()
-    brings.restore(run, here.path, everything=True)
+    brings.restore_checkpoint(run, here.path, everything=True)
     sends = going_on(run, here)
     attempt_counter.record_start(here.path, most)
     return sends
@@ -417,7 +425,7 @@ def test_marks_of_others_come_down(run: BucketRun, folder: RunFolder) -> None:
     run.put("control/SAVE", b"")
     run.put("exit/0/first", b"65\nnode=1\ntime_ns=5\nreason=rank 2: bad\n")
     run.put("exit/0/node_01", b"65\nreason=rank 2: bad\n")
-    mirror.pull()
+    mirror.download_marks()
     assert folder.stop_mark.exists() and (folder.path / "control" / "SAVE").exists()
     assert "reason=rank 2: bad" in folder.first_failure.read_text()
     assert names(run, "control/") == [STOP], "the wish to save is fulfilled once"

@@ -142,7 +142,7 @@ def saved_beside(training: Training) -> Mapping[str, Content]:
 
     def keep(tree: Any) -> Any:
         assert not parallel.gathers
-        return memory.take(tree)
+        return memory.copy_tree(tree)
 
     return checkpoint_files(STEPS - 1, parallel, training.config, training.group, {}, keep)
 
@@ -163,10 +163,10 @@ def overflow(training: Training) -> dict[str, Any]:
     group, parallel, said = training.group, training.parallel, []
     before = {name: value.clone() for name, value in parallel.weights().items()}
     for factor in (float("inf") if group.rank == group.world_size - 1 else 1.0, 1e-3):
-        with parallel.passes(True):
-            loss, _ = parallel.module(training.loader.take()[0].batch)
+        with parallel.pass_context(True):
+            loss, _ = parallel.module(training.loader.take_step()[0].batch)
             parallel.backward(loss * factor, True)
-        norm = parallel.norm()
+        norm = parallel.gradient_norm()
         update = parallel.update(1e-3, 1.0, None if norm is None else float(norm), factor=1.0, loss=0.0)
         same = all(torch.equal(value, before[name]) for name, value in parallel.weights().items())
         told = torch.tensor([float(update.skipped), update.loss_scale, float(same)], dtype=torch.float64)
@@ -176,7 +176,7 @@ def overflow(training: Training) -> dict[str, Any]:
 
 def logits(training: Training) -> Tensor:
     """Return the model's output for one batch, as a loss receives it."""
-    inputs, _ = training.loader.take()[0].batch
+    inputs, _ = training.loader.take_step()[0].batch
     outputs: Tensor = cast(nn.Module, training.parallel.evaluated.model)(inputs)
     return outputs
 

@@ -115,11 +115,13 @@ def build(config: TrainConfig, env: RankEnvironment, group: RankGroup) -> Traini
     if warning and group.is_first:
         print(warning, flush=True)
 
-    save_steps = config.checkpoint.interval(order.steps_per_epoch)
+    save_steps = config.checkpoint.steps_between_saves(order.steps_per_epoch)
     assert save_steps is not None, "config/rules.py"
     identity = {"digest": source.digest, "summary": source.summary, "samples": samples_digest}
     slots = training_slots(order, group.rank, group.world_size, config.batch.micro, start.step)
-    loader = TrainingLoader(source.train, slots, config.batch.accumulation, config.loader, group.device, phases.moves)
+    loader = TrainingLoader(
+        source.train, slots, config.batch.accumulation, config.loader, group.device, phases.record_progress
+    )
     return Training(
         config=config,
         env=env,

@@ -40,7 +40,7 @@ def warm_up(parallel: Parallel, recipe: Recipe, config: TrainConfig, source: Dat
     checks.check_count(counted, "count()", max_dims=1)
     buffers, loss_buffers = SavedBuffers(parallel.module), copy_loss_buffers(recipe)
     phases.enter("forward")
-    loss, num_items = first_loss(parallel, recipe, BatchCopier(group.device).finish(first.batch))
+    loss, num_items = first_loss(parallel, recipe, BatchCopier(group.device).finish_copy(first.batch))
     require_unchanged_loss_buffers(recipe, loss_buffers)
     checks.check_count(num_items, "loss()")
     checks.check_counts_agree(counted, num_items)
@@ -48,7 +48,7 @@ def warm_up(parallel: Parallel, recipe: Recipe, config: TrainConfig, source: Dat
     first_backward(parallel, recipe, loss, counted=counted is not None)
     del loss  # free the loss because not every parallel.kind runs a backward pass here
     if held_out is not None:
-        first_measure(parallel, recipe, BatchCopier(group.device).finish(held_out.batch))
+        first_measure(parallel, recipe, BatchCopier(group.device).finish_copy(held_out.batch))
     buffers.restore()
     return float(num_items if counted is None else counted)
 

@@ -24,8 +24,8 @@ STALL_S = 1.0  # seconds that training may wait for the previous save without a 
 
 
 class BackgroundSaver:
-    """Saves a training run's checkpoints. All ranks call save() and wait() together; rank 0 writes the checkpoints and
-    counts failed saves.
+    """Saves a training run's checkpoints. All ranks call save() and wait_on_all_ranks() together; rank 0 writes the
+    checkpoints and counts failed saves.
 
     root:     checkpoint folder in the run folder.
     damaged:  checkpoints known to be damaged; the next save removes them.
@@ -73,16 +73,16 @@ class BackgroundSaver:
             print(f"warning: {waited}: save less often (checkpoint.{key}) (this warning is printed once)", flush=True)
             self._stall_is_told = True
         in_background = self._config.background and not wait
-        files = contents(self._snapshot.take if in_background else copy_to_cpu)
+        files = contents(self._snapshot.copy_tree if in_background else copy_to_cpu)
         if self._group.is_first:
             retention = self._config.keep, val_loss, self._config.keep_every_steps, self.damaged, self._replaces
             self._under_way = step, self._thread.submit(store.save_checkpoint, self._root, step, files, *retention)
-        is_saved = in_background or self.wait()
+        is_saved = in_background or self.wait_on_all_ranks()
         if wait:
-            self.request.answer()
+            self.request.remove_request()
         return is_saved
 
-    def look(self) -> None:
+    def report_finished_save(self) -> None:
         """On rank 0, print the result of the current save if it has ended. Called between steps."""
         if self._under_way is None or not self._under_way[1].done():
             return
@@ -94,14 +94,14 @@ class BackgroundSaver:
             self._failures += 1
             if isinstance(error, OSError):
                 self._why = f"step {step} was not saved: {error}"
-                print(f"warning: {self._why}; {self._left()}", flush=True)
+                print(f"warning: {self._why}; {self._describe_newest_checkpoint()}", flush=True)
                 self.gives_up = self._failures >= self._config.max_failures
             else:  # the next save would fail too
                 self._why = f"step {step} was not saved: {type(error).__name__}: {error}"
                 traceback.print_exception(error)
                 self.gives_up = True
 
-    def failure(self, step: int) -> TrainerError:
+    def failure_error(self, step: int) -> TrainerError:
         """Return the error that ends the run on every rank after a checkpoint could not be saved."""
         if not self._group.is_first:
             return TrainerError(f"the state after step {step} was not saved; rank 0 printed the reason")
@@ -109,25 +109,25 @@ class BackgroundSaver:
         hint = f"check the disk of {self._root}; --resume continues from the last checkpoint"
         return TrainerError(f"{self._why}{times}", hint=hint)
 
-    def finish(self) -> None:
+    def finish_current_save(self) -> None:
         """Finish the current save. Also called by the watchdog thread of a hung rank, which may recover."""
         under_way = self._under_way
         if under_way is not None and not under_way[1].done():
             print(f"waiting for the save of step {under_way[0]}", flush=True)
-            under_way[1].exception()  # look() prints it
+            under_way[1].exception()  # report_finished_save() prints it
 
     def close(self) -> None:
         """Finish the current save before the run ends, whatever ends it. Sends nothing to other ranks."""
-        self.finish()
+        self.finish_current_save()
         self._thread.shutdown(wait=True)
-        self.look()
+        self.report_finished_save()
 
     @property
     def has_failed(self) -> bool:
         """Return whether the last save failed. Only valid on rank 0, after close()."""
         return self._failures > 0
 
-    def wait(self) -> bool:
+    def wait_on_all_ranks(self) -> bool:
         """Wait on all ranks for the current save. Return whether the last save succeeded."""
         self._finish_last_save()
         return self._group.broadcast_number(0, self._failures) == 0
@@ -137,16 +137,16 @@ class BackgroundSaver:
         self._phases.enter("write" if self._group.is_first else "save")
         waited_s = self._group.run_on_rank(0, self._wait_until_written, self._phases.go_on)
         self._phases.enter("save")
-        self.look()
+        self.report_finished_save()
         return waited_s or 0.0
 
     def _wait_until_written(self) -> float:
         since = time.perf_counter()
         if self._under_way is not None:
-            self._under_way[1].exception()  # look() prints it
+            self._under_way[1].exception()  # report_finished_save() prints it
         return time.perf_counter() - since
 
-    def _left(self) -> str:
+    def _describe_newest_checkpoint(self) -> str:
         try:
             newest = store.checkpoints_newest_first(self._root)
         except OSError as error:

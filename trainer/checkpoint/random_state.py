@@ -24,15 +24,15 @@ MT19937 = "MT19937"  # NumPy's name for its generator
 
 def seed_model(seed: int) -> None:
     """Give all ranks the same seed before the model is built, so that they have the same initial weights."""
-    _seed(derive_seed(seed, "model"))
+    _seed_generators(derive_seed(seed, "model"))
 
 
 def seed_rank(seed: int, rank: int, step: int) -> None:
     """After the model is built, seed each rank differently, for example for dropout. step: where training starts"""
-    _seed(derive_seed(seed, "rank", rank, step))
+    _seed_generators(derive_seed(seed, "rank", rank, step))
 
 
-def _seed(number: int) -> None:
+def _seed_generators(number: int) -> None:
     seed_random_draws(number)
     torch.cuda.manual_seed_all(number)
 
@@ -47,23 +47,23 @@ class RandomState:
     numpy: Tensor
 
     @classmethod
-    def now(cls, device: torch.device) -> "RandomState":
+    def capture(cls, device: torch.device) -> "RandomState":
         _, words, next_gauss = random.getstate()
         python = torch.tensor([*words, next_gauss is not None, _float_bits(next_gauss or 0.0)], dtype=torch.int64)
         cuda = torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.empty(0, dtype=torch.uint8)
         return cls(python, torch.get_rng_state(), cuda, torch.tensor(_numpy_state(), dtype=torch.int64))
 
-    def set(self, device: torch.device) -> None:
+    def restore(self, device: torch.device) -> None:
         *words, has_left, bits = self.python.tolist()
-        random.setstate((3, tuple(words), _number(bits) if has_left else None))
+        random.setstate((3, tuple(words), _bits_to_float(bits) if has_left else None))
         torch.set_rng_state(self.cpu)
         if device.type == "cuda" and len(self.cuda):
             torch.cuda.set_rng_state(self.cuda, device)
         is_kept, *words, position, has_left, bits = self.numpy.tolist()
         if is_kept and (numpy := sys.modules.get("numpy")):
-            numpy.random.set_state((MT19937, words, position, has_left, _number(bits)))
+            numpy.random.set_state((MT19937, words, position, has_left, _bits_to_float(bits)))
 
-    def packed(self) -> Tensor:
+    def pack(self) -> Tensor:
         """Return the state as one uint8 tensor with the same length on every rank, so that it can be gathered."""
         return torch.cat([self.python.view(torch.uint8), self.cpu, self.cuda, self.numpy.view(torch.uint8)])
 
@@ -88,5 +88,5 @@ def _float_bits(number: float) -> int:
     return int(struct.unpack("<q", struct.pack("<d", number))[0])
 
 
-def _number(bits: int) -> float:
+def _bits_to_float(bits: int) -> float:
     return float(struct.unpack("<d", struct.pack("<q", bits))[0])

@@ -48,7 +48,7 @@ def checkpoint_files(
     step: int, parallel: Parallel, config: TrainConfig, group: RankGroup, parts: Parts, keep: Keep
 ) -> Mapping[str, Content]:
     """Return a checkpoint's files on rank 0, {} on others. All ranks call this. Raises BrokenInput if not loadable."""
-    random_states = group.gather(RandomState.now(group.device).packed())
+    random_states = group.gather(RandomState.capture(group.device).pack())
     weights, optimizer_state = parallel.weights(), {**parallel.optimizer_state(), NAMES: list(parallel.names)}
     if not group.is_first:
         return {}
@@ -86,16 +86,16 @@ def resume_from_newest(root: Path, parallel: Parallel, config: TrainConfig, grou
     state = _state_of(newest)
     _require_same_run(newest.folder, state["identity"], identity_keys(config))
     name = f"{root.name}/{newest.folder.name}"
-    _set(parallel.load_weights, newest.load("weights.pt"), f"{name} was saved from a different model")
+    _load_or_reject(parallel.load_weights, newest.load_file("weights.pt"), f"{name} was saved from a different model")
 
     def load_optimizer(saved: Mapping[str, Any]) -> None:
         parallel.load_optimizer(reorder_state(saved, parallel.names))
 
     hint = "load_state_dict() must accept what state_dict() returned; or start a new run from the weights with --fork"
-    _set(load_optimizer, newest.load("optimizer.pt"), f"{name} does not match the optimizer", hint)
+    _load_or_reject(load_optimizer, newest.load_file("optimizer.pt"), f"{name} does not match the optimizer", hint)
     step = state["step"]
     words = f"{name} of rank {newest.rank}" if newest.rank else name
-    random_states = newest.load("rng.pt")
+    random_states = newest.load_file("rng.pt")
     if state["world_size"] == group.world_size:
         newest.set_random_state(random_states)
     else:
@@ -112,13 +112,13 @@ def start_from_other_run(root: Path, parallel: Parallel, group: RankGroup) -> St
         raise BrokenInput(f"JOBC_INIT_FROM: no node has a checkpoint in {root}")
     _state_of(newest)
     title = f"JOBC_INIT_FROM: {newest.folder} was saved from a different model"
-    _set(parallel.load_weights, newest.load("weights.pt"), title)
+    _load_or_reject(parallel.load_weights, newest.load_file("weights.pt"), title)
     return StartingPoint(0, f"weights of {newest.folder}")
 
 
 def _state_of(checkpoint: VerifiedCheckpoint) -> dict[str, Any]:
     """Return the content of state.json. All ranks call this. Raises BrokenInput if a script's own save() wrote it."""
-    state = checkpoint.about()
+    state = checkpoint.read_state()
     if "identity" not in state:
         why, hint = "was saved by a script, not by the trainer", "resume with that script, or start a new run"
         raise BrokenInput(f"{checkpoint.folder} {why}", hint=hint)
@@ -143,7 +143,7 @@ def _require_same_run(folder: Path, saved: dict[str, object], current: dict[str,
         )
 
 
-def _set(load: Callable[[Any], None], value: Any, title: str, hint: str = "start a new run") -> None:
+def _load_or_reject(load: Callable[[Any], None], value: Any, title: str, hint: str = "start a new run") -> None:
     """Call `load` with a value from a checkpoint. Raises BrokenInput with torch's message if the value does not fit."""
     try:
         load(value)

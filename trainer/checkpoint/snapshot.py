@@ -19,15 +19,15 @@ class Snapshot:
     def __init__(self) -> None:
         self._memory: dict[str, Tensor] = {}
 
-    def take(self, tree: Any) -> Any:
+    def copy_tree(self, tree: Any) -> Any:
         """Return a copy of a tree of mappings, lists, tuples and tensors; tied tensors remain tied."""
         copies: dict[object, Tensor] = {}
-        copied = _map_tensors(tree, lambda tensor, path: self._copy(tensor.detach(), path, copies))
+        copied = _map_tensors(tree, lambda tensor, path: self._copy_tensor(tensor.detach(), path, copies))
         if torch.cuda.is_available() and any(memory.is_pinned() for memory in copies.values()):
             torch.cuda.current_stream().synchronize()  # copies from a GPU are asynchronous
         return copied
 
-    def _copy(self, tensor: Tensor, path: str, copies: dict[object, Tensor]) -> Tensor:
+    def _copy_tensor(self, tensor: Tensor, path: str, copies: dict[object, Tensor]) -> Tensor:
         identity = (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype) if tensor.numel() else path
         if identity not in copies:
             memory = self._memory.get(path)

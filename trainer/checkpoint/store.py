@@ -74,16 +74,16 @@ def save_checkpoint(
     remove_leftovers(root)
     newly_measured = val_loss is not None and val_loss_of(target) is None
     if replaces or newly_measured or not target.exists() or find_problem(target) is not None:
-        _put(target, step, files, val_loss)
+        _write_checkpoint(target, step, files, val_loss)
     with contextlib.suppress(OSError):  # the new checkpoint is safe, and the next save tries again to remove the rest
-        _prune(root, keep, keep_every_steps, set(damaged) - {target.name})
+        _remove_old_checkpoints(root, keep, keep_every_steps, set(damaged) - {target.name})
     return target
 
 
 # ---- writing a checkpoint
 
 
-def _put(target: Path, step: int, files: Mapping[str, Content], val_loss: float | None) -> None:
+def _write_checkpoint(target: Path, step: int, files: Mapping[str, Content], val_loss: float | None) -> None:
     """Create the folder `target`, replacing any old one. A kill at any point leaves either the old or the new one."""
     temporary = target.with_name(f".{target.name}")
     try:
@@ -115,10 +115,10 @@ def manifest_bytes(step: int, written: Mapping[str, WriteResult], val_loss: floa
     entries = {name: {"size": file.size, "sha256": file.sha256} for name, file in written.items()}
     measured = {"val_loss": val_loss} if val_loss is not None and math.isfinite(val_loss) else {}
     tree = {"format": FORMAT, "step": step, **measured, "files": entries}
-    return (json.dumps({**tree, SEAL: _seal(tree)}, indent=2) + "\n").encode()
+    return (json.dumps({**tree, SEAL: _manifest_hash(tree)}, indent=2) + "\n").encode()
 
 
-def _seal(tree: Mapping[str, object]) -> str:
+def _manifest_hash(tree: Mapping[str, object]) -> str:
     """Return the hash of the manifest itself, so that damage to the manifest is detected too."""
     content = {key: value for key, value in tree.items() if key != SEAL}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
@@ -127,7 +127,7 @@ def _seal(tree: Mapping[str, object]) -> str:
 # ---- retention
 
 
-def _prune(root: Path, keep: int, keep_every_steps: int | None, damaged: Collection[str]) -> None:
+def _remove_old_checkpoints(root: Path, keep: int, keep_every_steps: int | None, damaged: Collection[str]) -> None:
     """Remove checkpoints that are not among the newest, the best or permanent. Unreadable ones are kept."""
     folders = checkpoints_newest_first(root)
     sound = [folder for folder in folders if folder.name not in damaged]
@@ -147,7 +147,7 @@ def _prune(root: Path, keep: int, keep_every_steps: int | None, damaged: Collect
     for folder in folders:
         is_milestone = keep_every_steps is not None and folder_step(folder) % keep_every_steps == 0
         if folder.name in damaged or not (folder in stay or is_milestone):
-            _remove(folder)
+            _remove_checkpoint(folder)
     remove_leftovers(root)
 
 
@@ -169,7 +169,7 @@ def _update_link(folder: Path, link: Path) -> None:
             temporary.replace(link)
 
 
-def _remove(folder: Path) -> None:
+def _remove_checkpoint(folder: Path) -> None:
     """Remove a checkpoint. Rename it first, so that a kill leaves no partial checkpoint under its name."""
     hidden = folder.with_name(f".{folder.name}.old")
     folder.rename(hidden)
@@ -219,7 +219,7 @@ def find_problem(folder: Path) -> str | None:
     """Return what is wrong with a checkpoint. Raises NewerFormatError, and Unreadable for a file that may be intact."""
     try:
         tree = parse_json(MANIFEST, read_with_retries(read_manifest, folder / MANIFEST))
-        sound = tree[SEAL] == _seal(tree)
+        sound = tree[SEAL] == _manifest_hash(tree)
         if sound and tree["format"] > FORMAT:
             raise NewerFormatError(f"{folder.name} has format {tree['format']}, but this trainer reads format {FORMAT}")
         entries = {str(name): WriteResult(entry["size"], entry["sha256"]) for name, entry in tree["files"].items()}
@@ -235,10 +235,12 @@ def find_problem(folder: Path) -> str | None:
         sound = False
     if not sound:
         return f"{MANIFEST} is damaged"
-    return next((wrong for name, expected in entries.items() if (wrong := _difference(folder / name, expected))), None)
+    return next(
+        (wrong for name, expected in entries.items() if (wrong := _describe_difference(folder / name, expected))), None
+    )
 
 
-def _difference(path: Path, expected: WriteResult) -> str | None:
+def _describe_difference(path: Path, expected: WriteResult) -> str | None:
     """Describe how a file differs from its manifest entry; None if it matches. Raises Unreadable."""
     try:
         actual = read_with_retries(lambda file: _as_written(file, expected.size), path)

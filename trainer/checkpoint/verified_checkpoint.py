@@ -53,24 +53,24 @@ class VerifiedCheckpoint:
         """Return the names of damaged checkpoints, so that BackgroundSaver keeps valid ones instead of them."""
         return tuple(line.split(":")[0] for line in self.damaged)
 
-    def _open(self, name: str) -> io.BytesIO:
+    def _read_and_broadcast(self, name: str) -> io.BytesIO:
         """Read a file into memory. All ranks call this in the same order."""
-        read = partial(_read, self.folder / name)
+        read = partial(_read_checkpoint_file, self.folder / name)
         content = _read_on_rank(self.rank, read, self.group) or io.BytesIO()
         self.group.phases.enter("exchange")
         content = self.group.broadcast_file(self.rank, content)
         self.group.phases.enter("restore")
         return content
 
-    def load(self, name: str) -> Any:
+    def load_file(self, name: str) -> Any:
         """Return the tensors and plain values in a file, without running code from it. All ranks call this."""
-        return load_safely(self.folder / name, self._open(name))
+        return load_safely(self.folder / name, self._read_and_broadcast(name))
 
-    def about(self) -> dict[str, Any]:
+    def read_state(self) -> dict[str, Any]:
         """Return state.json, whose `step` and `world_size` are integers. All ranks call this. Raises BrokenInput."""
         path, hint = self.folder / "state.json", "remove that folder to resume from an older checkpoint"
         try:
-            state = parse_json(path, bytes(self._open(path.name).getbuffer()))
+            state = parse_json(path, bytes(self._read_and_broadcast(path.name).getbuffer()))
         except untrusted_files.Unreadable as error:
             raise BrokenInput(str(error), hint=hint) from error
         numbers = [state.get("step"), state.get("world_size")] if isinstance(state, dict) else [None]
@@ -81,7 +81,7 @@ class VerifiedCheckpoint:
     def set_random_state(self, saved: Any) -> None:
         """Restore this rank's random state. saved: content of rng.pt, one tensor per rank"""
         try:
-            RandomState.unpack(saved[self.group.rank]).set(self.group.device)
+            RandomState.unpack(saved[self.group.rank]).restore(self.group.device)
         except (RuntimeError, ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
             raise BrokenInput(f"{self.folder}/rng.pt has no random state for rank {self.group.rank}") from error
 
@@ -99,7 +99,7 @@ def newest_verified(root: Path, group: RankGroup) -> VerifiedCheckpoint | None:
     while (newest := _newest_of_all(max(mine, default=-1), group)) is not None:
         step, rank = newest
         folder = mine.pop(step, root / store.step_folder_name(step))
-        is_newer, problem = _read_on_rank(rank, partial(_verify, folder), group) or (False, "")
+        is_newer, problem = _read_on_rank(rank, partial(_verify_checkpoint, folder), group) or (False, "")
         group.phases.enter("exchange")
         is_newer = bool(group.broadcast_number(rank, is_newer))
         problem = group.broadcast_bytes(rank, problem.encode()).decode()
@@ -126,7 +126,7 @@ def _newest_of_all(mine: int, group: RankGroup) -> tuple[int, int] | None:
     return None if step < 0 else (step, steps.index(step))
 
 
-def _verify(folder: Path) -> tuple[bool, str]:
+def _verify_checkpoint(folder: Path) -> tuple[bool, str]:
     """Return whether a checkpoint has a newer format, and what is wrong with it, if anything."""
     try:
         return False, store.find_problem(folder) or ""
@@ -161,7 +161,7 @@ def _require_all_read(why: str, group: RankGroup) -> None:
     group.phases.enter("restore")
 
 
-def _read(path: Path) -> io.BytesIO:
+def _read_checkpoint_file(path: Path) -> io.BytesIO:
     try:
         return read_with_retries(_read_into_memory, path)
     except NOT_THERE as error:  # the checkpoint existed a moment ago; another attempt will verify it again

@@ -24,7 +24,7 @@ class CheckpointConfig:
     background: bool
     max_failures: int
 
-    def interval(self, steps_per_epoch: int | None) -> int | None:
+    def steps_between_saves(self, steps_per_epoch: int | None) -> int | None:
         """Return the number of optimizer steps between saves; None if it depends on steps_per_epoch, which is None."""
         if self.every_steps is not None:
             return self.every_steps

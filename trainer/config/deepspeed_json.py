@@ -12,7 +12,7 @@ Tree = Mapping[str, Any]
 Leaf = Callable[[Tree], Any]
 
 
-def _offload(parallel: Tree, key: str) -> dict[str, Any] | None:
+def _offload_settings(parallel: Tree, key: str) -> dict[str, Any] | None:
     device = parallel[key]
     if device == "none":
         return None
@@ -36,8 +36,8 @@ DOCUMENT: Mapping[str, Leaf | Mapping[str, Leaf]] = {
         "overlap_comm": lambda train: train["parallel"]["overlap_comm"],
         "contiguous_gradients": lambda train: train["parallel"]["contiguous_gradients"],
         "reduce_bucket_size": lambda train: train["parallel"]["reduce_bucket_size"],
-        "offload_optimizer": lambda train: _offload(train["parallel"], "offload_optimizer_device"),
-        "offload_param": lambda train: _offload(train["parallel"], "offload_param_device"),
+        "offload_optimizer": lambda train: _offload_settings(train["parallel"], "offload_optimizer_device"),
+        "offload_param": lambda train: _offload_settings(train["parallel"], "offload_param_device"),
     },
 }
 
@@ -52,16 +52,18 @@ SAID_BY: Mapping[str, str] = {
 
 
 def deepspeed_config(train: Tree) -> dict[str, Any]:
-    return _without_null(_evaluate(DOCUMENT, train))
+    return _without_null(_evaluate_settings(DOCUMENT, train))
 
 
 def find_contradictions(given: object, train: Tree) -> list[str]:
     """Return contradictions between deepspeed.json and train.json as `path: a, not b`. Extra keys are ignored."""
-    return list(_differences({**dict.fromkeys(SAID_BY), **_evaluate(DOCUMENT, train)}, given, ""))
+    return list(_describe_differences({**dict.fromkeys(SAID_BY), **_evaluate_settings(DOCUMENT, train)}, given, ""))
 
 
-def _evaluate(node: Mapping[str, Any], train: Tree) -> dict[str, Any]:
-    return {key: _evaluate(leaf, train) if isinstance(leaf, Mapping) else leaf(train) for key, leaf in node.items()}
+def _evaluate_settings(node: Mapping[str, Any], train: Tree) -> dict[str, Any]:
+    return {
+        key: _evaluate_settings(leaf, train) if isinstance(leaf, Mapping) else leaf(train) for key, leaf in node.items()
+    }
 
 
 def _without_null(tree: Tree) -> dict[str, Any]:
@@ -72,12 +74,12 @@ def _without_null(tree: Tree) -> dict[str, Any]:
     }
 
 
-def _differences(ours: Tree, theirs: object, prefix: str) -> Iterator[str]:
+def _describe_differences(ours: Tree, theirs: object, prefix: str) -> Iterator[str]:
     for key, value in ours.items():
         found = theirs.get(key) if isinstance(theirs, Mapping) else None
         path = f"{prefix}{key}"
         if isinstance(value, Mapping):
-            yield from _differences(value, found, f"{path}.")
+            yield from _describe_differences(value, found, f"{path}.")
         elif value is None and found is not None:
             setting = "optim.clip_norm" if path == "gradient_clipping" else SAID_BY.get(path, "parallel")
             yield f"{path}: set, but {setting} omits it"

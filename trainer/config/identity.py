@@ -13,7 +13,7 @@ IDENTITY = ("recipe", "model", "data", "loss", "seed", "optim", "batch.global", 
 
 def identity_keys(config: TrainConfig) -> dict[str, object]:
     """Return the leaves of IDENTITY by dotted path, e.g. {"batch.global": 32, "model.width": 128, ...}, sorted."""
-    leaves = _leaves(strict.to_json_types(config), "")
+    leaves = _flatten_tree(strict.to_json_types(config), "")
     return {
         path: value
         for path, value in sorted(leaves.items())
@@ -21,10 +21,10 @@ def identity_keys(config: TrainConfig) -> dict[str, object]:
     }
 
 
-def _leaves(tree: Any, path: str) -> dict[str, object]:
+def _flatten_tree(tree: Any, path: str) -> dict[str, object]:
     if not isinstance(tree, Mapping) or not tree:
         return {path: tree}
     leaves: dict[str, object] = {}
     for key, value in tree.items():
-        leaves |= _leaves(value, f"{path}.{key}" if path else key)
+        leaves |= _flatten_tree(value, f"{path}.{key}" if path else key)
     return leaves

@@ -21,9 +21,9 @@ _TRAINER = os.path.dirname(os.path.dirname(__file__))
 def instantiate_target(tree: Any, where: str, *first: Any) -> Any:
     """Call a target, after those in its arguments. where: the key, for messages; first: positional arguments"""
     if not is_target(tree):
-        return _arguments(tree, where)
+        return _instantiate_nested(tree, where)
     function = import_dotted_name(tree[KEY], where)
-    arguments = {key: _arguments(value, f"{where}.{key}") for key, value in tree.items() if key != KEY}
+    arguments = {key: _instantiate_nested(value, f"{where}.{key}") for key, value in tree.items() if key != KEY}
     _require_callable(function, tree, where)
     call = ", ".join(f"{key}={value!r:.40}" for key, value in tree.items() if key != KEY)
     return run_user_code(lambda: function(*first, **arguments), f"{where}: {tree[KEY]}({call}) failed")
@@ -36,7 +36,7 @@ def target_callable(tree: Mapping[str, Any], where: str) -> Callable[..., Any]:
         instance: Callable[..., Any] = instantiate_target(tree, where)
         return instance
     _require_callable(function, tree, where)
-    arguments = {key: _arguments(value, f"{where}.{key}") for key, value in tree.items() if key != KEY}
+    arguments = {key: _instantiate_nested(value, f"{where}.{key}") for key, value in tree.items() if key != KEY}
     return functools.partial(function, **arguments) if arguments else function
 
 
@@ -94,9 +94,9 @@ def _is_trainer_file(filename: str) -> bool:
     return filename.startswith("<frozen") or os.path.abspath(filename).startswith(_TRAINER + os.sep)
 
 
-def _arguments(tree: Any, path: str) -> Any:
+def _instantiate_nested(tree: Any, path: str) -> Any:
     if is_target(tree):
         return instantiate_target(tree, path)
     if isinstance(tree, Mapping):
-        return {key: _arguments(value, f"{path}.{key}") for key, value in tree.items()}
-    return [_arguments(item, path) for item in tree] if isinstance(tree, list | tuple) else tree
+        return {key: _instantiate_nested(value, f"{path}.{key}") for key, value in tree.items()}
+    return [_instantiate_nested(item, path) for item in tree] if isinstance(tree, list | tuple) else tree

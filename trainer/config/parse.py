@@ -20,10 +20,10 @@ T = TypeVar("T")
 _BROKEN: Any = object()  # placeholder for a value whose problem is already recorded
 
 
-def parse_dataclass(tree: object, into: type[T]) -> tuple[T | None, list[str]]:
+def parse_dataclass(tree: object, value_type: type[T]) -> tuple[T | None, list[str]]:
     """Convert `tree`, a result of json.loads, to `into`. Return the instance (None if invalid) and the problems."""
     problems: list[str] = []
-    value = _reader(into)(tree, "", problems)  # type: ignore[arg-type]  # classes are hashable
+    value = _make_reader(value_type)(tree, "", problems)  # type: ignore[arg-type]  # classes are hashable
     return (None if problems else value), problems
 
 
@@ -47,83 +47,92 @@ Reader = Callable[[object, str, list[str]], Any]  # (tree, path, problems) -> va
 
 
 @cache
-def _reader(into: Any) -> Reader:
+def _make_reader(value_type: Any) -> Reader:
     """Return the function that reads values of a type. Inspecting a type takes longer than reading a value."""
-    origin, arguments = get_origin(into), get_args(into)
-    if dataclasses.is_dataclass(into):
-        hints = get_type_hints(into)
-        names = [field.name for field in dataclasses.fields(into)]
-        return partial(_dataclass, into, {json_key(name): (name, _reader(hints[name])) for name in names})
+    origin, arguments = get_origin(value_type), get_args(value_type)
+    if dataclasses.is_dataclass(value_type):
+        hints = get_type_hints(value_type)
+        names = [field.name for field in dataclasses.fields(value_type)]
+        return partial(
+            _read_dataclass, value_type, {json_key(name): (name, _make_reader(hints[name])) for name in names}
+        )
     if origin in (Union, types.UnionType):
-        return _union(arguments)
+        return _make_union_reader(arguments)
     if origin is Literal:
-        return partial(_literal, arguments)
+        return partial(_read_literal, arguments)
     if origin is tuple:
-        return partial(_tuple, arguments)
-    return partial(_scalar, into)
+        return partial(_read_tuple, arguments)
+    return partial(_read_scalar, value_type)
 
 
-def _literal(words: tuple[Any, ...], tree: object, path: str, problems: list[str]) -> Any:
+def _read_literal(words: tuple[Any, ...], tree: object, path: str, problems: list[str]) -> Any:
     # compare types first because in Python 1 == True and 1 == 1.0
     if any(type(tree) is type(word) and tree == word for word in words):
         return tree
-    return _wrong(path, "one of " + ", ".join(map(str, words)), tree, problems)
+    return _report_wrong_value(path, "one of " + ", ".join(map(str, words)), tree, problems)
 
 
-def _scalar(into: Any, tree: object, path: str, problems: list[str]) -> Any:
-    if into is type(None):
-        return None if tree is None else _wrong(path, "null", tree, problems)
-    if into is float:
-        return float(tree) if is_number(tree) and _finite(tree) else _wrong(path, "a number", tree, problems)
+def _read_scalar(value_type: Any, tree: object, path: str, problems: list[str]) -> Any:
+    if value_type is type(None):
+        return None if tree is None else _report_wrong_value(path, "null", tree, problems)
+    if value_type is float:
+        return (
+            float(tree)
+            if is_number(tree) and _is_finite(tree)
+            else _report_wrong_value(path, "a number", tree, problems)
+        )
     names = {int: "an integer", str: "text", bool: "true or false"}
-    return tree if type(tree) is into else _wrong(path, names[into], tree, problems)
+    return tree if type(tree) is value_type else _report_wrong_value(path, names[value_type], tree, problems)
 
 
 def is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _finite(number: float) -> bool:
+def _is_finite(number: float) -> bool:
     try:
         return math.isfinite(number)
     except OverflowError:  # an int too large for a float
         return False
 
 
-def _tuple(items: tuple[Any, ...], tree: object, path: str, problems: list[str]) -> Any:
+def _read_tuple(items: tuple[Any, ...], tree: object, path: str, problems: list[str]) -> Any:
     if not isinstance(tree, list):
-        return _wrong(path, "a list", tree, problems)
+        return _report_wrong_value(path, "a list", tree, problems)
     if len(items) == 2 and items[1] is Ellipsis:
         items = (items[0],) * len(tree)
     if len(tree) != len(items):
-        return _wrong(path, f"a list of {len(items)}", tree, problems)
+        return _report_wrong_value(path, f"a list of {len(items)}", tree, problems)
     return tuple(
-        _reader(kind)(item, f"{path}[{i}]", problems) for i, (item, kind) in enumerate(zip(tree, items, strict=True))
+        _make_reader(kind)(item, f"{path}[{i}]", problems)
+        for i, (item, kind) in enumerate(zip(tree, items, strict=True))
     )
 
 
-def _union(members: tuple[Any, ...]) -> Reader:
+def _make_union_reader(members: tuple[Any, ...]) -> Reader:
     variants = [member for member in members if member not in (type(None), Target)]
-    by_kind = {get_args(get_type_hints(v)["kind"])[0]: _reader(v) for v in variants} if len(variants) > 1 else {}
+    by_kind = {get_args(get_type_hints(v)["kind"])[0]: _make_reader(v) for v in variants} if len(variants) > 1 else {}
 
     def read_member(tree: object, path: str, problems: list[str]) -> Any:
         if tree is None and type(None) in members:
             return None
         if Target in members and target.is_target(tree):
-            return _target(tree, path, problems)
+            return _read_target(tree, path, problems)
         if not by_kind:
-            return _reader(variants[0])(tree, path, problems)
+            return _make_reader(variants[0])(tree, path, problems)
         if not isinstance(tree, Mapping):
-            return _wrong(path, "an object", tree, problems)
+            return _report_wrong_value(path, "an object", tree, problems)
         kind = tree.get("kind")
         if not isinstance(kind, str) or kind not in by_kind:
-            return _wrong(f"{path}.kind" if path else "kind", "one of " + ", ".join(by_kind), kind, problems)
+            return _report_wrong_value(
+                f"{path}.kind" if path else "kind", "one of " + ", ".join(by_kind), kind, problems
+            )
         return by_kind[kind](tree, path, problems)
 
     return read_member
 
 
-def _target(tree: Any, path: str, problems: list[str]) -> Any:
+def _read_target(tree: Any, path: str, problems: list[str]) -> Any:
     wrong = list(target.find_target_errors(tree, path))
     if "kind" in tree:
         wrong.append(f"{path}: has both kind and {target.KEY}; keep one")
@@ -131,11 +140,11 @@ def _target(tree: Any, path: str, problems: list[str]) -> Any:
     return _BROKEN if wrong else Target(tree)
 
 
-def _dataclass(
-    into: Any, fields: Mapping[str, tuple[str, Reader]], tree: object, path: str, problems: list[str]
+def _read_dataclass(
+    value_type: Any, fields: Mapping[str, tuple[str, Reader]], tree: object, path: str, problems: list[str]
 ) -> Any:
     if not isinstance(tree, Mapping):
-        return _wrong(path, "an object", tree, problems)
+        return _report_wrong_value(path, "an object", tree, problems)
     prefix = f"{path}." if path else ""
     for key in tree:
         if key not in fields:
@@ -147,10 +156,10 @@ def _dataclass(
             values[name] = read(tree[key], prefix + key, problems)
         else:
             problems.append(f"{prefix}{key}: missing")
-    return _BROKEN if problems else into(**values)
+    return _BROKEN if problems else value_type(**values)
 
 
-def _wrong(path: str, expected: str, value: object, problems: list[str]) -> Any:
+def _report_wrong_value(path: str, expected: str, value: object, problems: list[str]) -> Any:
     shown = "null" if value is None else repr(value)
     problems.append(f"{path or 'top level'}: expected {expected}, found {shown[:60]}")
     return _BROKEN

@@ -57,9 +57,9 @@ def find_broken_limits(tree: object) -> list[str]:
     """Return the numbers in the JSON tree that are outside their limits. parse.py checks other values."""
     problems = []
     for path, limit in LIMITS.items():
-        if path.startswith(("model.", "data.")) and target.is_target(_at(tree, path.partition(".")[0])):
+        if path.startswith(("model.", "data.")) and target.is_target(_value_at_path(tree, path.partition(".")[0])):
             continue  # an argument of the user's function, which may have any name
-        value = _at(tree, path)
+        value = _value_at_path(tree, path)
         if strict.is_number(value) and not limit.holds(value):
             problems.append(f"{path}: must be {limit.words}, found {value}")
     return problems
@@ -158,7 +158,7 @@ def _check_targets(config: TrainConfig) -> Iterator[str]:
             yield "optim: deepspeed can only save AdamW's state; use optim=adamw or parallel=ddp"
 
 
-def _at(tree: object, path: str) -> object:
+def _value_at_path(tree: object, path: str) -> object:
     """Return the value at a dotted path such as optim.betas[0], or None."""
     for key in path.replace("[", ".").replace("]", "").split("."):
         if isinstance(tree, Mapping):

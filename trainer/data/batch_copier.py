@@ -15,7 +15,7 @@ class BatchCopier:
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
         self._started: tuple[Any, Any] | None = None  # (batch in host memory, its copy on the device)
 
-    def start(self, batch: Any) -> None:
+    def start_copy(self, batch: Any) -> None:
         if self.stream is not None:
             with torch.cuda.stream(self.stream):
                 self._started = (
@@ -23,12 +23,12 @@ class BatchCopier:
                     map_tensors(batch, lambda tensor: _pin_if_possible(tensor).to(self.device, non_blocking=True)),
                 )
 
-    def finish(self, batch: Any) -> Any:
+    def finish_copy(self, batch: Any) -> Any:
         """Return the copy of `batch`: the one started earlier, or a new one."""
         if self.stream is None:
             return batch
         if self._started is None or self._started[0] is not batch:
-            self.start(batch)
+            self.start_copy(batch)
         assert self._started is not None
         copy, self._started = self._started[1], None
         stream = torch.cuda.current_stream(self.device)

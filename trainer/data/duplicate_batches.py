@@ -33,23 +33,23 @@ class DuplicateBatchCheck:
         self._alike: list[tuple[list[int], int]] = []  # (ranks with equal batches so far, number of different batches)
         self._steps, self._ended = 0, group.world_size == 1
 
-    def note(self, step: list[MicroBatch]) -> None:
+    def record_step(self, step: list[MicroBatch]) -> None:
         """Record the micro-batches that the model received. All ranks call it. Raises BrokenInput."""
         if self._ended:
             return
         self._batches += [batch_digest(fed.batch) for fed in step if len(fed.indices_R)]
         self._steps += 1
         if self._steps == FIRST_STEPS:
-            self._compare()
+            self._find_equal_ranks()
         elif self._steps == MOST_STEPS:
-            self.judge()
+            self.require_different_batches()
             self._ended = True
 
-    def judge(self) -> None:
+    def require_different_batches(self) -> None:
         """Raise BrokenInput if some ranks had the same batches for enough steps. All ranks call it."""
         if self._ended:
             return
-        self._compare()
+        self._find_equal_ranks()
         if duplicates := [ranks for ranks, different in self._alike if different >= DIFFERENT]:
             groups = [format_ranks(ranks) for ranks in duplicates[:MOST_NAMED]]
             raise BrokenInput(
@@ -58,7 +58,7 @@ class DuplicateBatchCheck:
                 hint="__getitem__ must depend only on its index: the trainer gives each rank different indices",
             )
 
-    def doubt(self) -> str:
+    def describe_doubt(self) -> str:
         """Return a warning if ranks may have received the same samples, or "". Called at the end, after `judge`."""
         doubtful = [(ranks, different) for ranks, different in self._alike if 1 < different < DIFFERENT]
         if not doubtful:
@@ -72,7 +72,7 @@ class DuplicateBatchCheck:
             return f"all {self._group.world_size} ranks"
         return " and ".join(map(format_ranks, groups[:2]))
 
-    def _compare(self) -> None:
+    def _find_equal_ranks(self) -> None:
         """Find ranks with the same batches so far; stop comparing once there are none."""
         digest = hashlib.blake2b(b"".join(self._batches), digest_size=8).digest()
         mine = [int.from_bytes(digest, "big", signed=True), len(self._batches), len(set(self._batches))]

@@ -54,26 +54,26 @@ class ExactlyOnceCheck:
             self._before = _unpack_bits(base64.b64decode(before["seen"]), self._order.num_samples)
             self._num_fed, self._num_padding = int(before["num_fed"]), int(before["num_padding"])
 
-    def note(self, step: list[MicroBatch]) -> None:
+    def record_step(self, step: list[MicroBatch]) -> None:
         """Record the micro-batches that the model received. Their indices are copied because a tensor from a worker is
         an open file that would keep the samples in memory."""
         self._notes += [(fed.indices_R.clone(), fed.num_padding) for fed in step]
-        self._content.note(step)
+        self._content.record_step(step)
         if len(self._notes) >= NOTED_STEPS:
-            self._count()
+            self._count_recorded_samples()
 
     def after_step(self, done: int) -> str | None:
-        """At the end of an epoch, return the result of verify() and start the next epoch. done: finished steps"""
+        """At the end of an epoch, return the result of verify_epoch() and start the next epoch. done: finished steps"""
         if done % self._order.steps_per_epoch:
             return None
-        line = self.verify(done)
+        line = self.verify_epoch(done)
         self._seen_N.zero_()
         self._num_fed, self._num_padding, self._before, self._first_step = 0, 0, None, done
         return line
 
-    def verify(self, done: int) -> str:
+    def verify_epoch(self, done: int) -> str:
         """Check the current epoch after `done` steps and return one line. All ranks call it. Raises BrokenInput."""
-        self._content.judge()
+        self._content.require_different_batches()
         seen_N, num_fed, num_padding = self._sum_over_ranks()
         epoch, steps = self._order.epoch_of(done - 1), range(self._first_step, done)
         expected = self._order.num_samples_without_padding(self._first_step, len(steps))
@@ -90,11 +90,11 @@ class ExactlyOnceCheck:
             raise BrokenInput("some samples were not trained on exactly once", [line], hint)
         return line
 
-    def doubt(self) -> str:
+    def describe_doubt(self) -> str:
         """Return a line about what the last check could not determine, or ""."""
-        return self._content.doubt()
+        return self._content.describe_doubt()
 
-    def state(self, done: int) -> dict[str, Any]:
+    def counts_as_json(self, done: int) -> dict[str, Any]:
         """On rank 0, return all ranks' counts after `done` steps as JSON, for a checkpoint. All ranks call it."""
         seen_N, num_fed, num_padding = self._sum_over_ranks()
         if not self._group.is_first:  # rank 0 writes it
@@ -107,7 +107,7 @@ class ExactlyOnceCheck:
             "seen": base64.b64encode(zlib.compress(_pack_bits(seen_N), 1)).decode(),
         }
 
-    def _count(self) -> None:
+    def _count_recorded_samples(self) -> None:
         if self._notes:
             indices_R = torch.cat([indices_R for indices_R, _ in self._notes])
             self._seen_N.index_add_(0, indices_R, torch.ones(len(indices_R), dtype=torch.uint8))
@@ -117,7 +117,7 @@ class ExactlyOnceCheck:
 
     def _sum_over_ranks(self) -> tuple[Tensor, int, int]:
         """Combine all ranks' records: whether each sample was seen, number of samples, number of padding slots."""
-        self._count()
+        self._count_recorded_samples()
         numbers = self._group.start_sum([self._num_fed, self._num_padding])
         seen_N = self._seen_N.clamp(max=1)
         if self._before is not None:

@@ -62,7 +62,9 @@ def fully_counted_slots(indices_B: Tensor) -> Slots:
 
 
 def training_slots(plan: SampleOrder, rank: int, world_size: int, micro: int, first_step: int) -> Iterator[Slots]:
-    """Yield the slots of each of a rank's micro-batches, indefinitely, from `first_step` on."""
+    """Yield the slots of a rank's micro-batches, one micro-batch at a time, starting at `first_step` and
+    never ending.
+    """
     step = first_step
     while True:
         indices_R, num_real = order.rank_shard(*plan.global_batch(step), rank, world_size)
@@ -114,28 +116,28 @@ class TrainingLoader:
             self._batches = (fetch_batch(split, step_slots) for step_slots in slots)
         self._next: list[MicroBatch] | None = None
 
-    def take(self) -> list[MicroBatch]:
-        micro_batches, self._next = self._next or self._read(), None
+    def take_step(self) -> list[MicroBatch]:
+        micro_batches, self._next = self._next or self._read_step(), None
         return micro_batches
 
     def prefetch_next_step(self) -> None:
         """While a GPU computes, read the next step's batches and start copying the first. A CPU is busy."""
         if self._to.stream is not None:
-            self._next = self._next or self._read()
-            self._to.start(self._next[0].batch)
+            self._next = self._next or self._read_step()
+            self._to.start_copy(self._next[0].batch)
 
     def on_device(self, step: list[MicroBatch]) -> Iterator[Any]:
         """Yield the batches of `step` on the device. Each one is copied while the model processes the previous one."""
         for this, following in zip(step, [*step[1:], None], strict=True):
-            batch = self._to.finish(this.batch)
+            batch = self._to.finish_copy(this.batch)
             if following is not None:
-                self._to.start(following.batch)
+                self._to.start_copy(following.batch)
             yield batch
 
     def close(self) -> None:
         self._batches = iter(())
 
-    def _read(self) -> list[MicroBatch]:
+    def _read_step(self) -> list[MicroBatch]:
         read: list[MicroBatch] = []
         try:
             for micro_batch in islice(self._batches, self._num_micro):

@@ -72,7 +72,7 @@ def source_from_datasets(
     name: str, train: Any, validation: Any, seed: int, collate: Collate | None = None
 ) -> DataSource:
     """Return both splits. validation: a data set, the fraction of `train` to hold out (evenly spread), or None"""
-    total = _length(train, name)
+    total = _dataset_length(train, name)
     collate = collate or default_collate
     if isinstance(validation, float):
         num_held_out = min(max(round(total * validation), 1), total)
@@ -81,7 +81,7 @@ def source_from_datasets(
         splits = [MapStyleSplit(train, mask.nonzero().flatten(), collate, seed) for mask in (~held_out_N, held_out_N)]
     else:
         held_out = () if validation is None else validation
-        _length(held_out, f"{name}, val")
+        _dataset_length(held_out, f"{name}, val")
         splits = [MapStyleSplit(part, None, collate, seed) for part in (train, held_out)]
     sizes = f"{len(splits[0]):,} + {len(splits[1]):,} held-out samples"
     return DataSource(
@@ -97,7 +97,7 @@ def source_from_datasets(
     )
 
 
-def _length(dataset: Any, name: str) -> int:
+def _dataset_length(dataset: Any, name: str) -> int:
     because = "the trainer reads samples by index, so that every rank and every resume gets the same ones"
     hint = "a map-style data set, with __len__ and __getitem__; or your own script after ` -- `"
     if isinstance(dataset, IterableDataset) or type(dataset).__name__ == "IterableDataset":  # torch's or datasets'

@@ -14,12 +14,12 @@ def open_source(config: TrainConfig) -> DataSource:
     if isinstance(config.data, DigitsConfig):
         return digits.open_source(config.data)
     if isinstance(config.data, RandomTokensConfig):
-        return random_tokens.open_source(config.data, config.seed, context=_context(config))
+        return random_tokens.open_source(config.data, config.seed, context=_context_length(config))
     assert isinstance(config.data, StdlibBytesConfig)
-    return stdlib_bytes.open_source(config.data, context=_context(config))
+    return stdlib_bytes.open_source(config.data, context=_context_length(config))
 
 
-def _context(config: TrainConfig) -> int:
+def _context_length(config: TrainConfig) -> int:
     """Return the model's context length, the tokens per sample, which rules.find_contradictions() has required."""
     model = config.model
     context = model.get("context") if isinstance(model, Target) else getattr(model, "context", None)

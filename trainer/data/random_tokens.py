@@ -35,20 +35,20 @@ class RandomTokens:
 
 def splitmix64(numbers: Tensor) -> Tensor:
     """Hash int64 -> int64, 0 <= n < 2^63: SplitMix64 (Steele, Lea, Flood 2014); products are modulo 2^64."""
-    numbers = numbers * _signed(0x9E3779B97F4A7C15)
-    numbers = (numbers ^ _shift(numbers, 30)) * _signed(0xBF58476D1CE4E5B9)
-    numbers = (numbers ^ _shift(numbers, 27)) * _signed(0x94D049BB133111EB)
-    mixed: Tensor = (numbers ^ _shift(numbers, 31)) & (2**63 - 1)
+    numbers = numbers * _to_signed_int64(0x9E3779B97F4A7C15)
+    numbers = (numbers ^ _shift_right_unsigned(numbers, 30)) * _to_signed_int64(0xBF58476D1CE4E5B9)
+    numbers = (numbers ^ _shift_right_unsigned(numbers, 27)) * _to_signed_int64(0x94D049BB133111EB)
+    mixed: Tensor = (numbers ^ _shift_right_unsigned(numbers, 31)) & (2**63 - 1)
     return mixed
 
 
-def _shift(numbers: Tensor, bits: int) -> Tensor:
+def _shift_right_unsigned(numbers: Tensor, bits: int) -> Tensor:
     """Shift right as if unsigned."""
     shifted: Tensor = (numbers >> bits) & (2 ** (64 - bits) - 1)
     return shifted
 
 
-def _signed(number: int) -> int:
+def _to_signed_int64(number: int) -> int:
     return number - 2**64
 
 

@@ -65,7 +65,7 @@ def open_source(config: StdlibBytesConfig, context: int, root: Path | None = Non
     if config.max_bytes is not None and total > config.max_bytes:
         # the last file exceeds the cap, so cut both splits in proportion
         streams = {held_out: text[: len(text) * config.max_bytes // total] for held_out, text in streams.items()}
-    train, validation = (_windows(streams[held_out], context) for held_out in (False, True))
+    train, validation = (_make_windows(streams[held_out], context) for held_out in (False, True))
     if not len(train) or not len(validation):
         raise BrokenInput(
             f"data: {root} has {len(train)} training, {len(validation)} held-out samples of {context} bytes",
@@ -107,5 +107,5 @@ def _is_utf8(text: bytes) -> bool:
     return True
 
 
-def _windows(stream: bytes, context: int) -> ByteWindows:
+def _make_windows(stream: bytes, context: int) -> ByteWindows:
     return ByteWindows(torch.frombuffer(bytearray(stream or SEPARATOR), dtype=torch.uint8), context)

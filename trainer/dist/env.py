@@ -162,7 +162,7 @@ def parse_environment(environ: Mapping[str, str], needed: Sequence[str] = ()) ->
     Raises a BrokenInput that lists every problem.
     """
     present = [row for row in TABLE if environ.get(row.name)]
-    values: dict[str, Any] = {row.name: _parse(environ[row.name], row.kind) for row in present}
+    values: dict[str, Any] = {row.name: _parse_value(environ[row.name], row.kind) for row in present}
     problems = [f"{row.name}: not set ({row.meaning})" for row in TABLE if row.name in needed and row not in present]
     problems += [
         f"{row.name}: expected {EXPECTED[row.kind]}, found {environ[row.name]!r}"
@@ -170,7 +170,7 @@ def parse_environment(environ: Mapping[str, str], needed: Sequence[str] = ()) ->
         if values[row.name] is None
     ]
     setters = dict.fromkeys(row.setter for row in TABLE if row.like)
-    claims = [_claim(setter, present, values) for setter in setters]
+    claims = [_launcher_variables(setter, present, values) for setter in setters]
     contract, contradictions, sources = launchers.reconcile_variables(
         {name: values[name] for name in LAUNCHER_NAMES if name in values},
         claims,
@@ -197,7 +197,7 @@ def parse_environment(environ: Mapping[str, str], needed: Sequence[str] = ()) ->
     return RankEnvironment(**arguments)
 
 
-def _claim(
+def _launcher_variables(
     setter: str, present: Collection[ContractVariable], values: Mapping[str, Any]
 ) -> launchers.LauncherVariables:
     """Return the values that another launcher has set, under torchrun's names."""
@@ -208,7 +208,7 @@ def _claim(
     )
 
 
-def _parse(text: str, kind: str) -> str | Path | int | bool | None:
+def _parse_value(text: str, kind: str) -> str | Path | int | bool | None:
     if kind == "text":
         return text
     if kind == "launcher":

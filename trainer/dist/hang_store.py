@@ -49,9 +49,9 @@ class StatusBoard:
         self._answer = ""
         self._answered = threading.Event()
         self.verdict_without_answer = f"{names[0]} is {SILENT}"  # rank 0 serves the store
-        self._thread = threading.Thread(target=self._serve, name="board", daemon=True)
+        self._thread = threading.Thread(target=self._serve_requests, name="board", daemon=True)
 
-    def report(self, on: bool) -> None:
+    def set_reporting(self, on: bool) -> None:
         """Start or stop reporting the position of this rank."""
         if not on:
             self._reports.clear()
@@ -61,19 +61,19 @@ class StatusBoard:
             if not self._thread.is_alive():
                 self._thread.start()
 
-    def ask(self) -> None:
-        """Ask which rank is holding up the others; answer() returns the result later."""
-        self.report(True)
+    def request_verdict(self) -> None:
+        """Ask which rank is holding up the others; wait_for_verdict() returns the result later."""
+        self.set_reporting(True)
         self._answer = ""
         self._answered.clear()
         self._asked.set()
 
-    def answer(self, timeout_s: float) -> str:
-        """Return the result of the last ask(), or "" after timeout_s; a later call may still return the result."""
+    def wait_for_verdict(self, timeout_s: float) -> str:
+        """Return the result of the last request_verdict(), or "" after timeout_s. A later call may still return it."""
         self._answered.wait(timeout_s)
         return self._answer
 
-    def _serve(self) -> None:
+    def _serve_requests(self) -> None:
         store = self._store
         while True:
             self._reports.wait()
@@ -81,14 +81,14 @@ class StatusBoard:
                 if self._starts.is_set():
                     self._starts.clear()
                     store.delete_key("verdict")  # the verdict from an earlier part
-                self._say()
+                self._write_heartbeat()
                 if self._asked.is_set() or (self._rank == 0 and store.check(["asked"])):
                     self._asked.clear()
                     self._answer = self._determine_verdict()
                     self._answered.set()
             self._asked.wait(self.tick_s)
 
-    def _say(self) -> None:
+    def _write_heartbeat(self) -> None:
         """Write the position as a heartbeat. It contains the seconds, so that it differs from the previous one."""
         position = self._where()
         self._store.set(f"at/{self._rank}", json.dumps([position.place, position.phase, position.seconds]))
@@ -97,35 +97,37 @@ class StatusBoard:
         store = self._store
         if self._rank == 0:
             store.delete_key("asked")
-            verdict = self._compare(range(len(self._names)))
+            verdict = self._find_culprit(range(len(self._names)))
             store.set("verdict", verdict)
             return verdict
         store.set("asked", "")
         for _ in range(ANSWER_TICKS):
-            self._say()
+            self._write_heartbeat()
             with suppress(RuntimeError):
                 store.wait(["verdict"], timedelta(seconds=self.tick_s))
                 return store.get("verdict").decode()
-        return self._compare([0, self._rank])
+        return self._find_culprit([0, self._rank])
 
-    def _compare(self, ranks: Sequence[int]) -> str:
+    def _find_culprit(self, ranks: Sequence[int]) -> str:
         """Poll up to three times because a busy rank is slow. A rank without a new heartbeat is frozen."""
-        before = self._texts(ranks)
+        before = self._read_heartbeats(ranks)
         for _ in range(2):
             time.sleep(LOOK_TICKS * self.tick_s)
-            self._say()
-            after = self._texts(ranks)
+            self._write_heartbeat()
+            after = self._read_heartbeats(ranks)
             if all(new and new != old for old, new in zip(before, after, strict=True)):
                 break
-        statuses = [_parse(new) if new and new != old else None for old, new in zip(before, after, strict=True)]
+        statuses = [
+            _parse_heartbeat(new) if new and new != old else None for old, new in zip(before, after, strict=True)
+        ]
         return describe_culprit(statuses, [self._names[rank] for rank in ranks])
 
-    def _texts(self, ranks: Sequence[int]) -> list[bytes]:
+    def _read_heartbeats(self, ranks: Sequence[int]) -> list[bytes]:
         keys = [f"at/{rank}" for rank in ranks]
         return [self._store.get(key) if self._store.check([key]) else b"" for key in keys]
 
 
-def _parse(heartbeat: bytes) -> RankStatus:
+def _parse_heartbeat(heartbeat: bytes) -> RankStatus:
     place, phase, seconds = json.loads(heartbeat)
     return RankStatus((place[0], place[1]), phase, seconds)
 

@@ -68,7 +68,7 @@ class HangWatchdog:
         self.phases = phases
         self.names, self.on_tick = names, on_tick
         self.name, self.verdict = names[rank], ""  # verdict: which rank holds up the others, if known
-        self._board = store and StatusBoard(store, rank, names, self.where, MOST_TICK_S)
+        self._board = store and StatusBoard(store, rank, names, self.current_status, MOST_TICK_S)
         self._first_s = timeout_s
         self.use_timeout(timeout_s)
         self._is_first = True  # the initial timeout still applies
@@ -81,7 +81,7 @@ class HangWatchdog:
         self._threads = [
             threading.Thread(target=self._run, args=(target,), name=name, daemon=True)
             for name, target in (
-                ("watch", self._look),
+                ("watch", self._check_progress),
                 ("watch, on_tick", self._do_on_tick),
                 ("watch, end", self._exit_when_hung),
             )
@@ -94,7 +94,7 @@ class HangWatchdog:
         if self._board:
             self._board.tick_s = self.tick_s
 
-    def where(self) -> RankStatus:
+    def current_status(self) -> RankStatus:
         return RankStatus(self.phases.place, self.phases.phase, time.perf_counter() - self.phases.since)
 
     def __enter__(self) -> "HangWatchdog":
@@ -115,7 +115,7 @@ class HangWatchdog:
         if error is not None and not isinstance(lost, PeerLost):
             self.phases.enter("failed")
             if self._board:
-                self._board.report(True)  # until this process exits, which takes long if it waits for a disk
+                self._board.set_reporting(True)  # until this process exits, which takes long if it waits for a disk
         if self._board and isinstance(lost, PeerLost) and TIMED_OUT.search(str(error)):
             details = [self._wait_for_verdict(self._board), "stacks of each rank: logs/rank_NN.log"]
             raise PeerLost(lost.title, details) from error
@@ -124,8 +124,8 @@ class HangWatchdog:
         """Wait for the verdict, which may arrive late on a busy machine, and return it."""
         was_asked = self._alarmed == self.phases.since
         if not was_asked:
-            board.ask()
-        return board.answer(0 if was_asked else LAST_S) or self.verdict or board.verdict_without_answer
+            board.request_verdict()
+        return board.wait_for_verdict(0 if was_asked else LAST_S) or self.verdict or board.verdict_without_answer
 
     def _run(self, look: Callable[[], None]) -> None:
         while not self._ended.wait(self.tick_s):
@@ -134,25 +134,25 @@ class HangWatchdog:
     def _do_on_tick(self) -> None:
         self.on_tick()
 
-    def _look(self) -> None:
+    def _check_progress(self) -> None:
         since, part_s = self.phases.since, time.perf_counter() - self.phases.part_since
-        position = self.where()
+        position = self.current_status()
         if position.phase == "start":
             faulthandler.cancel_dump_traceback_later()
             self._armed = None
             return
-        self._arm(since)
+        self._schedule_dump(since)
         if since != self._alarmed:
             self.verdict = ""
         if self._board:
-            self._board.report(part_s > self.timeout_s / 2)
+            self._board.set_reporting(part_s > self.timeout_s / 2)
         if position.seconds > (self._again_s if since == self._alarmed else self.alarm_s):
             self._alarmed, self._again_s = since, 2 * position.seconds if position.phase in AT_DISK else math.inf
-            self._alarm(position, since)
+            self._print_alarm(position, since)
 
     def _exit_when_hung(self) -> None:
         """Exit if the rank hangs. Runs in a thread that does not write because a write may hang."""
-        self._no_progress.look(time.perf_counter(), self.tick_s)
+        self._no_progress.update(time.perf_counter(), self.tick_s)
         # a phase that runs for the first time may compile, as the first step does
         is_first = self._is_first or self.phases.phase not in self.phases.known
         timeout_s = max(self.timeout_s, self._first_s) if is_first else self.timeout_s
@@ -176,13 +176,13 @@ class HangWatchdog:
         print_error_once(error)
         self.at_end()
 
-    def _arm(self, since: float) -> None:
+    def _schedule_dump(self, since: float) -> None:
         """Schedule faulthandler's dump, which does not need the GIL. Progress postpones the dump."""
         if (since, self.timeout_s) != self._armed:
             faulthandler.dump_traceback_later(self.timeout_s, file=STDERR)
         self._armed = since, self.timeout_s
 
-    def _alarm(self, position: RankStatus, since: float) -> None:
+    def _print_alarm(self, position: RankStatus, since: float) -> None:
         faulthandler.cancel_dump_traceback_later()
         doing = AT_DISK.get(position.phase, f"in {position.phase}")
         message = f"{self.name} has been {doing} {name_step(position.place[0])} for {position.seconds:.0f} s"
@@ -194,8 +194,8 @@ class HangWatchdog:
         if position.phase in READING:
             _dump_worker_stacks()
         if self._board:
-            self._board.ask()
-            message = self._board.answer(ANSWER_TICKS * self.tick_s) or self._board.verdict_without_answer
+            self._board.request_verdict()
+            message = self._board.wait_for_verdict(ANSWER_TICKS * self.tick_s) or self._board.verdict_without_answer
             if self.phases.since != since:
                 return  # the rank has made progress in the meantime
             print(f"warning: {message}", file=sys.stderr, flush=True)

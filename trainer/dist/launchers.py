@@ -43,7 +43,7 @@ class LauncherVariables:
     gpus: int = 0
 
     @property
-    def counts(self) -> bool:
+    def numbers_ranks(self) -> bool:
         """Return whether the launcher numbered this process. A batch script has SLURM_PROCID but is not a task."""
         return all(self.values.get(name) is not None for name in COUNTERS)
 
@@ -53,7 +53,7 @@ class LauncherVariables:
         return self.launcher not in ("srun", "skypilot") and any(name in self.names for name in COUNTERS)
 
     @property
-    def text(self) -> str:
+    def counters_text(self) -> str:
         return " ".join(f"{self.names[name]}={self.values[name]}" for name in COUNTERS)
 
 
@@ -73,20 +73,29 @@ def reconcile_variables(
         claims = [claim for claim in claims if claim.launcher == trusted]
         environment = {name: value for name, value in environment.items() if name.startswith("MASTER_") or not claims}
     counting = [
-        _complete(claim) for claim in sorted(claims, key=lambda c: INNERMOST_FIRST.index(c.launcher)) if claim.counts
+        _add_derived_values(claim)
+        for claim in sorted(claims, key=lambda c: INNERMOST_FIRST.index(c.launcher))
+        if claim.numbers_ranks
     ]
     if environment.get("RANK") is not None and environment.get("WORLD_SIZE") is not None:
         declared = f"RANK={environment['RANK']} WORLD_SIZE={environment['WORLD_SIZE']} are set"
-        others = [c for c in counting if not (_same(environment, c) or _counts_agents(environment, c, is_under_agent))]
-        wrong = [f"{declared}, but {claim.launcher} sets {claim.text}" for claim in others]
-        same = [claim for claim in counting if _same(environment, claim)]
-        return _filled(environment, same), wrong, ", ".join(environment)
+        others = [
+            c
+            for c in counting
+            if not (_number_same_ranks(environment, c) or _counts_agents(environment, c, is_under_agent))
+        ]
+        wrong = [f"{declared}, but {claim.launcher} sets {claim.counters_text}" for claim in others]
+        same = [claim for claim in counting if _number_same_ranks(environment, claim)]
+        return _fill_missing_values(environment, same), wrong, ", ".join(environment)
     if not counting:
         half = [f"{c.launcher} set only {', '.join(c.names.values())}" for c in claims if c.is_incomplete]
         return dict(environment), half, ", ".join(environment)
     inner, *outer = counting
-    others = [claim for claim in outer if not (_same(inner.values, claim) or _counts_nodes(inner, claim))]
-    wrong = [f"{inner.launcher} sets {inner.text}, but {claim.launcher} sets {claim.text}" for claim in others]
+    others = [claim for claim in outer if not (_number_same_ranks(inner.values, claim) or _counts_nodes(inner, claim))]
+    wrong = [
+        f"{inner.launcher} sets {inner.counters_text}, but {claim.launcher} sets {claim.counters_text}"
+        for claim in others
+    ]
     wrong += [
         f"{name}={environment[name]} is set, but {inner.launcher} sets {inner.names[name]}={value}"
         for name, value in inner.values.items()
@@ -94,8 +103,8 @@ def reconcile_variables(
     ]
     if inner.gpus > 1:
         wrong.append(f"SkyPilot starts one process per node, which has {inner.gpus} GPUs: use torchrun in `run`")
-    alike = [claim for claim in outer if _same(inner.values, claim)]
-    return _filled(environment, [inner, *alike]), wrong, ", ".join(inner.names.values())
+    alike = [claim for claim in outer if _number_same_ranks(inner.values, claim)]
+    return _fill_missing_values(environment, [inner, *alike]), wrong, ", ".join(inner.names.values())
 
 
 def _find_unset_counters(trusted: str, environment: Mapping[str, Any], claims: Sequence[LauncherVariables]) -> str:
@@ -108,14 +117,14 @@ def _find_unset_counters(trusted: str, environment: Mapping[str, Any], claims: S
     present = [name for key, name in zip(COUNTERS, names, strict=True) if key in values]
     if len(present) == len(names):
         return ""
-    if trusted == "jobc" and not any(claim.counts and claim.values["WORLD_SIZE"] > 1 for claim in claims):
+    if trusted == "jobc" and not any(claim.numbers_ranks and claim.values["WORLD_SIZE"] > 1 for claim in claims):
         return ""
     if not present:
         return f"JOBC_LAUNCHER={trusted}, but found neither {' nor '.join(names)}"
     return f"JOBC_LAUNCHER={trusted}, but found {present[0]}, but no {(set(names) - set(present)).pop()}"
 
 
-def _same(values: Mapping[str, Any], claim: LauncherVariables) -> bool:
+def _number_same_ranks(values: Mapping[str, Any], claim: LauncherVariables) -> bool:
     """Return whether both number the same ranks. On one node, LOCAL_WORLD_SIZE distinguishes agents from ranks."""
     sizes = [mapping.get("LOCAL_WORLD_SIZE") for mapping in (values, claim.values)]
     alike = sizes[0] == sizes[1] or None in sizes
@@ -135,7 +144,7 @@ def _counts_nodes(inner: LauncherVariables, outer: LauncherVariables) -> bool:
     return bool(is_per_node and outer.values["WORLD_SIZE"] <= inner.values["WORLD_SIZE"])
 
 
-def _filled(environment: Mapping[str, Any], claims: Sequence[LauncherVariables]) -> dict[str, Any]:
+def _fill_missing_values(environment: Mapping[str, Any], claims: Sequence[LauncherVariables]) -> dict[str, Any]:
     """Fill in missing values from the other claims, in order."""
     filled = dict(environment)
     for claim in claims:
@@ -144,7 +153,7 @@ def _filled(environment: Mapping[str, Any], claims: Sequence[LauncherVariables])
     return filled
 
 
-def _complete(claim: LauncherVariables) -> LauncherVariables:
+def _add_derived_values(claim: LauncherVariables) -> LauncherVariables:
     """Add the values that can be derived: the node rank and, with some launchers, the rendezvous endpoint."""
     values = {name: value for name, value in claim.values.items() if value is not None}
     gpus, local_size = 0, values.get("LOCAL_WORLD_SIZE")

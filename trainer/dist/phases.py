@@ -61,11 +61,11 @@ class Phases:
         self._spent[self.phase] = self._spent.get(self.phase, 0.0) + now - self.since
         self.since = self.moved = now
 
-    def moves(self) -> None:
+    def record_progress(self) -> None:
         """Record progress within the phase."""
         self.moved = time.perf_counter()
 
-    def take(self) -> dict[Phase, float]:
+    def take_times(self) -> dict[Phase, float]:
         """Return the seconds spent in each phase since the last call. Only phases that have ended are included."""
         spent, self._spent = self._spent, {}
         return spent

@@ -133,7 +133,7 @@ class RankGroup:
         for start in range(0, size, BROADCAST_BYTES):
             piece = torch.frombuffer(buffer, dtype=torch.uint8, offset=start, count=min(BROADCAST_BYTES, size - start))
             dist.broadcast(piece, src=rank)
-            self.phases.moves()
+            self.phases.record_progress()
         return content
 
     def copy_from_rank_0(self, tensors: Iterable[Tensor]) -> None:
@@ -144,7 +144,7 @@ class RankGroup:
                 sent = piece.to(self.device)
                 dist.broadcast(sent, src=0)
                 piece.copy_(sent)
-                self.phases.moves()
+                self.phases.record_progress()
             if not tensor.is_contiguous():
                 tensor.detach().copy_(content.view(tensor.dtype).view(tensor.shape))
 
@@ -197,7 +197,7 @@ def join_process_group(
         torch.cuda.set_device(device)  # before init: communicators are created on the current device
     if env.world_size == 1:
         if even_alone:
-            dist.init_process_group(_libraries(device), store=HashStore(), rank=0, world_size=1)
+            dist.init_process_group(_backend_names(device), store=HashStore(), rank=0, world_size=1)
         yield RankGroup(0, 1, device)
         return
 
@@ -213,7 +213,7 @@ def join_process_group(
         store.set(f"here/{env.rank}", "1")
         _wait_for_all(store, env, init_timeout_s, stopped)
         dist.init_process_group(
-            backend=_libraries(device),
+            backend=_backend_names(device),
             store=store,
             rank=env.rank,
             world_size=env.world_size,
@@ -243,37 +243,37 @@ def wait_for_master(host: str, port: int, timeout_s: float, stopped: Callable[[]
         raise RendezvousFailed(cause, hint=hint)
 
 
-def _libraries(device: torch.device) -> str:
+def _backend_names(device: torch.device) -> str:
     return "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
 
 
 def _open_store(env: RankEnvironment, timeout: timedelta) -> Store:
     """Open the key-value store of this attempt. torchrun keeps its store across restarts, hence the key prefix."""
     try:
-        store = _connect(env, timeout, serves=env.rank == 0 and not env.torchelastic_use_agent_store)
+        store = _connect_to_store(env, timeout, serves=env.rank == 0 and not env.torchelastic_use_agent_store)
     except RuntimeError as error:
         title = f"rank {env.rank}: cannot open the rendezvous at {env.master_addr}:{env.master_port}"
         raise RendezvousFailed(title, [str(error).splitlines()[0]]) from error
-    return PrefixStore(_prefix(env), store)
+    return PrefixStore(_store_prefix(env), store)
 
 
 def _open_board(env: RankEnvironment, timeout: timedelta) -> Store | None:
     """Open a separate connection to the store, so that its operations do not queue behind those of training."""
     try:
-        store = _connect(env, timeout, serves=False)
+        store = _connect_to_store(env, timeout, serves=False)
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
         print(f"warning: hung ranks cannot be identified: {reason}", file=sys.stderr, flush=True)
         return None
     store.set_timeout(timedelta(seconds=BOARD_TIMEOUT_S))
-    return PrefixStore(f"{_prefix(env)}/board", store)
+    return PrefixStore(f"{_store_prefix(env)}/board", store)
 
 
-def _connect(env: RankEnvironment, timeout: timedelta, serves: bool) -> TCPStore:
+def _connect_to_store(env: RankEnvironment, timeout: timedelta, serves: bool) -> TCPStore:
     return TCPStore(env.master_addr, env.master_port, env.world_size, serves, timeout, wait_for_workers=False)
 
 
-def _prefix(env: RankEnvironment) -> str:
+def _store_prefix(env: RankEnvironment) -> str:
     return f"jobc/{env.attempt or 0}.{env.torchelastic_restart_count or 0}"
 
 

@@ -20,7 +20,7 @@ class StallClock:
         self._phases, self._moved, self._looked = phases, phases.moved, phases.moved
         self.spent_s = 0.0
 
-    def look(self, now: float, tick_s: float) -> float:
+    def update(self, now: float, tick_s: float) -> float:
         """Update and return spent_s. now: result of time.perf_counter(); tick_s: intended seconds between polls"""
         moved = self._phases.moved
         self.spent_s = self.spent_s + min(now - self._looked, MOST_TICKS * tick_s) if moved == self._moved else 0.0

@@ -27,7 +27,7 @@ class WriteResult:
 def write_durably(path: Path, content: Content) -> WriteResult:
     """Write a file and flush it to disk. Raises OSError."""
     with open(path, "wb") as file:
-        sink = _Sink(file)
+        sink = _HashingFile(file)
         try:
             if isinstance(content, bytes):
                 sink.write(content)
@@ -73,7 +73,7 @@ def sha256_of(file: BinaryIO) -> str:
     return digest.hexdigest()
 
 
-class _Sink(io.RawIOBase):
+class _HashingFile(io.RawIOBase):
     """File wrapper that writes to `file` and hashes the data. Both release the GIL, so that training continues."""
 
     def __init__(self, file: BinaryIO) -> None:

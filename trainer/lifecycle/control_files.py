@@ -27,7 +27,7 @@ class SaveRequest:
             self._seen = None
         return self._seen not in (None, self._answered)
 
-    def answer(self) -> None:
+    def remove_request(self) -> None:
         """Remove the request that is_made() last saw."""
         if self._seen in (None, self._answered):
             return

@@ -59,12 +59,12 @@ def print_error_once(error: BaseException) -> int:
     attributes = vars(error)  # stored in the error itself because a user's exception may be unhashable
     if PRINTED not in attributes:
         sys.stdout.flush()
-        attributes[PRINTED] = _print_exit(error) if isinstance(error, SystemExit) else _print(error)
+        attributes[PRINTED] = _print_exit(error) if isinstance(error, SystemExit) else _print_error(error)
         sys.stderr.flush()
     return int(attributes[PRINTED])
 
 
-def _print(error: BaseException) -> int:
+def _print_error(error: BaseException) -> int:
     cause = known_cause(error)
     if cause is None:
         traceback.print_exception(error)

@@ -29,13 +29,13 @@ class StopSignals:
         self.ends_with: Callable[[], None] | None = None
         self._first_time = 0.0
         for number in STOP_SIGNALS:
-            signal.signal(number, self._handle)
+            signal.signal(number, self._handle_signal)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)  # see runtime/ranks/rank.py
 
     def is_stopped(self) -> bool:
         return self.received is not None
 
-    def _handle(self, number: int, frame: FrameType | None) -> None:
+    def _handle_signal(self, number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
         if self.received is None:
             self.received = signal.Signals(number).name

@@ -19,20 +19,20 @@ def record_start(run_dir: Path, limit: int | None) -> None:
         newest = store.checkpoints_newest_first(run_dir / "checkpoints")
     except Unreadable:
         return  # the error is reported after the rendezvous; without the newest step, there is nothing to compare
-    recorded = _read(run_dir / REACHED, "step")
+    recorded = _read_numbers(run_dir / REACHED, "step")
     reached = max(
         store.folder_step(newest[0]) if newest else 0,
         last_step_in_file(run_dir / "metrics" / "rank_00.jsonl"),
         recorded[0] if recorded else 0,
     )
-    previous = _read(run_dir / PROGRESS, "step", "fruitless")
+    previous = _read_numbers(run_dir / PROGRESS, "step", "fruitless")
     if previous is None:
-        _write(run_dir, reached, 0)
+        _write_progress(run_dir, reached, 0)
         return
     furthest = max(reached, previous[0])
     fruitless = 0 if reached > previous[0] else previous[1] + 1
     give_up = limit is not None and fruitless >= limit
-    _write(run_dir, furthest, 0 if give_up else fruitless)
+    _write_progress(run_dir, furthest, 0 if give_up else fruitless)
     if give_up:
         raise BrokenInput(
             f"crash loop: {fruitless} consecutive starts completed no step beyond step {furthest}",
@@ -46,7 +46,7 @@ def record_normal_end(run_dir: Path) -> None:
         (run_dir / PROGRESS).unlink(missing_ok=True)
 
 
-def _read(path: Path, *names: str) -> list[int] | None:
+def _read_numbers(path: Path, *names: str) -> list[int] | None:
     """Return the named numbers from a small file; None if it is missing, or empty after a power failure."""
     content = read_small_file(path)
     try:
@@ -55,7 +55,7 @@ def _read(path: Path, *names: str) -> list[int] | None:
         return None
 
 
-def _write(run_dir: Path, step: int, fruitless: int) -> None:
+def _write_progress(run_dir: Path, step: int, fruitless: int) -> None:
     """Write the highest step that any start has reached, and the number of consecutive starts without progress."""
     with suppress(OSError):  # the first save reports a read-only folder
         write_small_file(run_dir / PROGRESS, keys={"step": step, "fruitless": fruitless})

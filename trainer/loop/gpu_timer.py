@@ -11,17 +11,17 @@ class GpuTimer:
         self._events: list[torch.cuda.Event] = []  # begin, end, begin, end, ...
 
     def __enter__(self) -> None:
-        self._record()
+        self._record_event()
 
     def __exit__(self, *_: object) -> None:
-        self._record()
+        self._record_event()
 
-    def _record(self) -> None:
+    def _record_event(self) -> None:
         if self._is_gpu:
             self._events.append(torch.cuda.Event(enable_timing=True))  # type: ignore[no-untyped-call]
             self._events[-1].record()
 
-    def seconds(self) -> float | None:
+    def total_seconds(self) -> float | None:
         """Return the total time. Call this after reading the loss: by then, the GPU has completed these events."""
         if not self._is_gpu:
             return None

@@ -63,7 +63,7 @@ class Hooks:
         watch.on_tick = self.progress.file.flush_if_due
         watch.at_end = self.flush_and_finish_save
 
-    def requests(self) -> StopAndSaveRequests:
+    def collect_requests(self) -> StopAndSaveRequests:
         """Return the requests of this rank. Only rank 0 reads control files, so that each file counts once."""
         stop = self.signals.received is not None
         if not self.training.group.is_first:
@@ -73,24 +73,24 @@ class Hooks:
 
     def before_step(self, step: int) -> StopAndSaveRequests:
         """Start the clock and the profiler for global step `step`, counted from 0. Return this rank's requests."""
-        requests = self.requests()
+        requests = self.collect_requests()
         print_unless_empty(self.profiling.before_step(step + 1))
         self.training.phases.begin_step(step + 1)
         return requests
 
-    def metrics(self, done: int, result: StepResult) -> None:
+    def report_metrics(self, done: int, result: StepResult) -> None:
         """Write a step's metrics, and print a line every metrics.every_steps steps."""
         phases = self.training.phases
         phases.enter("metrics")
         self.progress.after_step(done, result, phases.since - phases.part_since)
         print_unless_empty(self.profiling.after_step(done))
 
-    def checks(self, done: int, result: StepResult) -> None:
+    def run_checks(self, done: int, result: StepResult) -> None:
         """Count skipped updates, check the result of a background save, and check that each sample was used once."""
         line = self.skips.after_step(done, result.skip_reason)
         if self.training.group.is_first:
             print_unless_empty(line)
-        self.saver.look()
+        self.saver.report_finished_save()
         self.check_exactly_once(done)
 
     def check_exactly_once(self, done: int) -> None:
@@ -98,19 +98,19 @@ class Hooks:
         training, is_last = self.training, done == self.training.total_steps
         line = training.proof.after_step(done)
         if line is None and is_last:
-            line = training.proof.verify(done)
+            line = training.proof.verify_epoch(done)
         if training.group.is_first:
             print_unless_empty(line or "")
-            print_unless_empty(training.proof.doubt() if is_last else "")
+            print_unless_empty(training.proof.describe_doubt() if is_last else "")
 
-    def validation(self, done: int) -> ValidationOutcome:
+    def run_validation(self, done: int) -> ValidationOutcome:
         """Run the validation if it is due. If it fails, raise the error only after these weights have been saved."""
         training = self.training
         if not self.is_validation_due(done):
             return ValidationOutcome()
         training.phases.begin_part("validation")
         try:
-            result = self.validator.validate(lambda: self.requests().stop)
+            result = self.validator.validate(lambda: self.collect_requests().stop)
         except ValidationFailed as error:
             return ValidationOutcome(error=error)
         if result is not None:
@@ -120,16 +120,18 @@ class Hooks:
             print(f"validation after step {done} was interrupted by the stop; --resume repeats it", flush=True)
         return ValidationOutcome(result, is_interrupted=result is None)
 
-    def checkpoint(self, done: int, requests: StopAndSaveRequests, validation: ValidationOutcome) -> None:
+    def save_if_due(self, done: int, requests: StopAndSaveRequests, validation: ValidationOutcome) -> None:
         """Save at the configured interval, on request, and before exit. requests: made on any rank before the step"""
         is_end = done == self.training.total_steps or requests.stop or validation.ends_run
         if requests.give_up and not is_end:
             self.raise_save_error(done)
         if is_end or requests.save or done % self.training.save_steps == 0:
             # wait for a requested save because removing control/SAVE tells the user that it is complete
-            self.save(done, validation.result.loss if validation.result else None, wait=is_end or requests.save)
+            self.save_checkpoint(
+                done, validation.result.loss if validation.result else None, wait=is_end or requests.save
+            )
 
-    def stop(self, done: int, requests: StopAndSaveRequests, validation: ValidationOutcome) -> int | None:
+    def stop_code(self, done: int, requests: StopAndSaveRequests, validation: ValidationOutcome) -> int | None:
         """Return the exit code if the run ends before its last step, else None. Raise the validation's error if any."""
         if validation.error is not None:
             self.raise_validation_error(validation.error)
@@ -184,14 +186,14 @@ class Hooks:
 
     def close(self) -> None:
         """Write the remaining data, after the last step or an error. Sends nothing to other ranks."""
-        print_unless_empty(self.profiling.end())
+        print_unless_empty(self.profiling.write_profile())
         self.progress.close(self.is_complete)
         self.saver.close()
 
     def flush_and_finish_save(self) -> None:
         """Flush metrics and finish the save. Called by the watchdog thread of a hung rank (dist/hang_watch.py)."""
         self.progress.file.flush()
-        self.saver.finish()
+        self.saver.finish_current_save()
 
     def is_validation_due(self, done: int) -> bool:
         is_last = done == self.training.total_steps
@@ -202,13 +204,13 @@ class Hooks:
         step, last = self.training.start.step, self.training.start.parts.get(VALIDATION)
         return step > 0 and self.is_validation_due(step) and (last is None or last.get("step") != step)
 
-    def save(self, done: int, val_loss: float | None, wait: bool) -> None:
+    def save_checkpoint(self, done: int, val_loss: float | None, wait: bool) -> None:
         """Save a checkpoint, in the background unless `wait`."""
         training, phases = self.training, self.training.phases
         phases.begin_part("metrics")
         self.progress.file.flush()  # a run resumed from this checkpoint finds the metrics of all earlier steps
         phases.enter("save")  # after the flush, so that a rank that hangs in the flush is behind the others
-        training.parts["data"] = training.proof.state(done)
+        training.parts["data"] = training.proof.counts_as_json(done)
         files = partial(checkpoint_files, done, training.parallel, training.config, training.group, training.parts)
         self.is_saved = self.saver.save(done, files, val_loss, wait)
         self.progress.after_save(time.perf_counter() - phases.part_since)
@@ -218,7 +220,7 @@ class Hooks:
         if not self.training.group.is_first:
             with suppress(Exception):  # the peer is lost because rank 0 has exited
                 self.training.group.start_sum([0.0])()
-        raise self.saver.failure(done)
+        raise self.saver.failure_error(done)
 
     def raise_validation_error(self, failed: ValidationFailed) -> NoReturn:
         """Raise this rank's error, or wait until the rank with an error exits, so that its error is reported first."""

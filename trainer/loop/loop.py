@@ -36,13 +36,13 @@ def run_training(training: Training, signals: StopSignals, watch: HangWatchdog |
     """
     watch = watch or watch_ranks(training.group, training.config)
     training.phases.begin_part("metrics")
-    training.phases.take()  # discard the times recorded during the build
+    training.phases.take_times()  # discard the times recorded during the build
     if training.group.is_first:
         print(format_startup_banner(training), flush=True)
         if training.start.step >= training.total_steps:
             print(f"already at step {training.start.step} of {training.total_steps}: nothing to train", flush=True)
     hooks = Hooks(training, signals, watch)
-    print_unless_empty(hooks.profiling.never(training.start.step, training.total_steps))
+    print_unless_empty(hooks.profiling.missing_profile_warning(training.start.step, training.total_steps))
     stop_automatic_collection()
     try:
         with watch:
@@ -63,11 +63,11 @@ def run_remaining_steps(training: Training, hooks: Hooks, watch: HangWatchdog) -
         done = step + 1
         requests = hooks.before_step(step)
         result = train_step(training, step, requests)
-        hooks.metrics(done, result)
+        hooks.report_metrics(done, result)
         if step == start:  # the first step may compile, so it has a longer timeout
             training.group.use_timeout(training.config.process_group.step_timeout_s)
             watch.use_timeout(training.config.process_group.step_timeout_s)
-        hooks.checks(done, result)
+        hooks.run_checks(done, result)
         if (code := validate_save_stop(hooks, done, result.requests)) is not None:
             return code
         collect_garbage(done)
@@ -85,27 +85,27 @@ def train_step(training: Training, step: int, requests: StopAndSaveRequests) -> 
     may_skip = config.loop.on_nan == "skip" or config.loop.precision == "fp16"
 
     # data: this rank's micro-batches
-    micro_batches = loader.take()
+    micro_batches = loader.take_step()
     sums = StepSums(training, step, micro_batches, requests)
     buffers = SavedBuffers(parallel.module, is_active=may_skip)
 
     for number, batch in enumerate(loader.on_device(micro_batches)):
         is_last = number == len(micro_batches) - 1
         phases.enter("forward")
-        with preserve_buffers(parallel.module, sums.is_padding(number)), parallel.passes(is_last):
+        with preserve_buffers(parallel.module, sums.is_padding(number)), parallel.pass_context(is_last):
             with timer:
                 loss, num_items = parallel.module(batch)
-            sums.add(number, loss, num_items)
+            sums.add_pass(number, loss, num_items)
             phases.enter("backward")
             parallel.backward(loss * sums.loss_factor(number), is_last)  # the last pass reduces the gradients
     phases.enter("data")
     loader.prefetch_next_step()  # prefetch for the next step while the GPU computes
-    training.proof.note(micro_batches)
+    training.proof.record_step(micro_batches)
 
     # reduce: loss, items and requests of all ranks
     phases.enter("update")
-    read_totals = sums.wait()
-    norm_on_device = parallel.norm()
+    read_totals = sums.wait_for_exchange()
+    norm_on_device = parallel.gradient_norm()
     norm = None if norm_on_device is None else float(norm_on_device)  # the only device sync in a step
     totals = read_totals()
     require_items(training, step, totals)
@@ -118,12 +118,12 @@ def train_step(training: Training, step: int, requests: StopAndSaveRequests) -> 
     if not math.isfinite(update.grad_norm):
         buffers.restore()
     reason = skip_reason(training, step, totals, update, sums)
-    seconds = timer.seconds()
+    seconds = timer.total_seconds()
     return StepResult(totals.mean_loss, sums.num_samples, lr, update, seconds, reason, totals.requests)
 
 
 def validate_save_stop(hooks: Hooks, done: int, requests: StopAndSaveRequests) -> int | None:
     """After `done` steps, run the hooks that may end the run. Return the exit code if they end it, else None."""
-    validation = hooks.validation(done)
-    hooks.checkpoint(done, requests, validation)
-    return hooks.stop(done, requests, validation)
+    validation = hooks.run_validation(done)
+    hooks.save_if_due(done, requests, validation)
+    return hooks.stop_code(done, requests, validation)

@@ -40,7 +40,7 @@ class RankMetricsFile:
         self._lock = threading.Lock()  # the watchdog thread flushes too because the main thread may be blocked
         self._descriptor: int | None = None
         self._size, self._is_torn = 0, False
-        self._put(b"")  # create the file, and check that it ends with a complete line
+        self._append_or_warn(b"")  # create the file, and check that it ends with a complete line
 
     def write(self, values: Mapping[str, object]) -> None:
         """Add one line. NaN and infinity become null because JSON cannot express them."""
@@ -61,20 +61,20 @@ class RankMetricsFile:
         with self._lock:
             text, self._lines = "".join(self._lines).encode(), []
             self._written_at = time.monotonic()
-            self._put(text)
+            self._append_or_warn(text)
 
-    def _put(self, text: bytes) -> None:
+    def _append_or_warn(self, text: bytes) -> None:
         """Append `text`. If the disk is full, these lines are lost with one warning, and training continues."""
         try:
             if self._descriptor is None:
-                self._descriptor = self._begin()
+                self._descriptor = self._open_file()
             elif self._size and self._size + len(text) > self._max_bytes:
                 self._descriptor = self._rotate_file(self._descriptor)
-            self._append(self._descriptor, text)
+            self._append_text(self._descriptor, text)
         except OSError as error:
-            self._warn("metrics are not written", error)
+            self._warn_once("metrics are not written", error)
 
-    def _append(self, descriptor: int, text: bytes) -> None:
+    def _append_text(self, descriptor: int, text: bytes) -> None:
         if self._is_torn:
             text = b"\n" + text
         while text:
@@ -83,7 +83,7 @@ class RankMetricsFile:
             self._is_torn = text[written - 1 : written] != b"\n"
             text = text[written:]
 
-    def _begin(self) -> int:
+    def _open_file(self) -> int:
         """Open the file. An earlier attempt may have left an incomplete line at its end."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = run_folder.open_for_append(self.path, os.O_RDWR)
@@ -93,7 +93,7 @@ class RankMetricsFile:
 
     def _rotate_file(self, full: int) -> int:
         """Rotate the file. On failure, the full one grows. Close it last, so that its descriptor is not reused."""
-        aside = f"{self.path}.{1 + max(map(_number, rotated_files(self.path)), default=0)}"
+        aside = f"{self.path}.{1 + max(map(_file_number, rotated_files(self.path)), default=0)}"
         try:
             os.rename(self.path, aside)
             try:
@@ -102,13 +102,13 @@ class RankMetricsFile:
                 os.rename(aside, self.path)
                 raise
         except OSError as error:
-            self._warn("the full metrics file cannot be rotated", error)
+            self._warn_once("the full metrics file cannot be rotated", error)
             return full
         os.close(full)
         self._size, self._is_torn = 0, False
         return descriptor
 
-    def _warn(self, message: str, error: OSError) -> None:
+    def _warn_once(self, message: str, error: OSError) -> None:
         if message not in self._warned:
             print(f"warning: {message}: {error}", file=sys.stderr, flush=True)
         self._warned.add(message)
@@ -121,10 +121,10 @@ def seconds_between_writes(flush_s: float, ranks_of_node: int) -> float:
 
 def rotated_files(path: Path) -> list[Path]:
     parts = [part for part in path.parent.glob(f"{path.name}.*") if part.suffix[1:].isdigit()]
-    return sorted(parts, key=_number)
+    return sorted(parts, key=_file_number)
 
 
-def _number(part: Path) -> int:
+def _file_number(part: Path) -> int:
     return int(part.suffix[1:])
 
 

@@ -26,7 +26,7 @@ class StepProfiler:
         self._profile: Any = None
         self._step = 0  # last step that was started
 
-    def never(self, done: int, total_steps: int) -> str:
+    def missing_profile_warning(self, done: int, total_steps: int) -> str:
         """Return a warning if no attempt wrote a profile, nor will this one, which starts after `done` steps; or ""."""
         if self._is_of_nobody:
             return f"{NO_PROFILE}: profile.ranks is empty"
@@ -57,9 +57,9 @@ class StepProfiler:
 
     def after_step(self, step: int) -> str:
         """Write the profile after the last step of the range. Return a message to print, or ""."""
-        return self.end() if self.steps and step >= self.steps[1] else ""
+        return self.write_profile() if self.steps and step >= self.steps[1] else ""
 
-    def end(self) -> str:
+    def write_profile(self) -> str:
         """Write the profile up to the last step that was started, even if the range is not complete."""
         if self._profile is None:
             return ""

@@ -54,7 +54,7 @@ class ProgressReporter:
     def after_step(self, done: int, result: StepResult, step_s: float) -> None:
         """Record a step. done: number of finished steps, including this one; step_s: duration of the step in seconds"""
         source = self._training.source
-        spent = self._training.phases.take()
+        spent = self._training.phases.take_times()
         rate = result.num_samples / step_s
         values: dict[str, object] = {
             "loss": result.loss,
@@ -64,7 +64,7 @@ class ProgressReporter:
             "step_s": round(step_s, 6),
             **{f"{phase}_s": round(spent.get(phase, 0.0), 6) for phase in ("data", "forward", "backward")},
             "samples_per_s": round(rate, 1),
-            "mfu": self._mfu(rate),
+            "mfu": self._compute_mfu(rate),
         }
         if self._training.config.loop.precision == "fp16":
             values |= {"skipped": result.update.skipped, "loss_scale": result.update.loss_scale}
@@ -88,10 +88,10 @@ class ProgressReporter:
                 reason = f"fp16 overflowed, loss scale now {result.update.loss_scale:,.0f}"
                 print(f"step {done}/{total}  skipped ({self._skipped} so far): {reason}", flush=True)
         if done % self._every_steps and done < total:
-            self._write(done, values)
+            self._write_metrics(done, values)
         else:
             mem_gib = round(peak_memory_bytes(self._training.group.device) / GIB, 3)
-            self._write(done, {**values, "mem_gib": mem_gib})
+            self._write_metrics(done, {**values, "mem_gib": mem_gib})
             self._after_interval(done, result, mem_gib)
 
     def _after_interval(self, done: int, result: StepResult, mem_gib: float) -> None:
@@ -104,7 +104,7 @@ class ProgressReporter:
             self._lines += 1
             if self._lines % PERCENTILES_EVERY_LINES == 0:
                 print(self.format_step_times(), flush=True)
-            if line := self._stragglers.after(self._steps, [WorkTimes(*row[:3]) for row in ranks]):
+            if line := self._stragglers.describe_straggler(self._steps, [WorkTimes(*row[:3]) for row in ranks]):
                 print(line, flush=True)
         self._seconds, self._samples, self._steps = 0.0, 0, 0
         self._data_s, self._forward_s = 0.0, 0.0
@@ -127,7 +127,7 @@ class ProgressReporter:
         if source.tokens_per_sample > 1:
             numbers["speed/tokens_per_s"] = rate * source.tokens_per_sample
             details = f"{numbers['speed/tokens_per_s']:,.0f} tok/s"
-        if (mfu := self._mfu(rate)) is not None:
+        if (mfu := self._compute_mfu(rate)) is not None:
             numbers["speed/mfu"] = mfu
             details += f"  mfu {100 * mfu:.1f} %"
         details += f"  data {100 * fmean(data):.1f} %"
@@ -143,10 +143,10 @@ class ProgressReporter:
 
     def format_step_times(self) -> str:
         """Format percentiles: step times: p50 0.083 s, p95 0.090 s, p99 0.121 s, of 300 steps"""
-        parts = [f"p{percent} {step_s:.3f} s" for percent, step_s in self._percentiles().items()]
+        parts = [f"p{percent} {step_s:.3f} s" for percent, step_s in self._step_time_percentiles().items()]
         return f"step times: {', '.join(parts)}, of {len(self._step_times):,} steps"
 
-    def _percentiles(self) -> dict[int, float]:
+    def _step_time_percentiles(self) -> dict[int, float]:
         values = sorted(self._step_times)
         return {percent: percentile(values, percent) for percent in (50, 95, 99)}
 
@@ -160,7 +160,7 @@ class ProgressReporter:
             "val_samples": result.num_samples,
             "val_s": round(result.seconds, 6),
         }
-        self._write(done, values)
+        self._write_metrics(done, values)
         self.last_score = f"val {format_score(kind, result.score)}"
         if self._training.group.is_first:
             self._trackers.log(done, {"val/loss": result.loss, f"val/{kind}": result.score})
@@ -177,19 +177,21 @@ class ProgressReporter:
     def close(self, is_complete: bool) -> None:
         """Write the remaining data. is_complete: whether training is finished, not just this attempt"""
         if self._step_times:
-            times = {f"step_s_p{percent}": round(step_s, 6) for percent, step_s in self._percentiles().items()}
-            self._write(self._done, {"steps": len(self._step_times), **times})
+            times = {
+                f"step_s_p{percent}": round(step_s, 6) for percent, step_s in self._step_time_percentiles().items()
+            }
+            self._write_metrics(self._done, {"steps": len(self._step_times), **times})
         self.file.flush()
         self._trackers.close(is_complete)
 
-    def _mfu(self, samples_per_s: float) -> float | None:
+    def _compute_mfu(self, samples_per_s: float) -> float | None:
         """Return the MFU over all GPUs; None on CPUs, or for an unknown GPU or model."""
         flops = self._training.flops_per_sample
         if self._peak is None or flops is None:
             return None
         return round(samples_per_s * flops / (self._peak * self._training.group.world_size), 4)
 
-    def _write(self, done: int, values: Mapping[str, object]) -> None:
+    def _write_metrics(self, done: int, values: Mapping[str, object]) -> None:
         training = self._training
         about = {
             "attempt": training.env.attempt or 0,

@@ -102,7 +102,7 @@ class StepSums:
     def is_padding(self, number: int) -> bool:
         return len(self._micro_batches[number].indices_R) == 0
 
-    def add(self, number: int, loss: Tensor, num_items: Any) -> None:
+    def add_pass(self, number: int, loss: Tensor, num_items: Any) -> None:
         """Add the forward pass of micro-batch `number`. The last one starts the exchange between ranks."""
         if number == 0 and self._exact_items is not None:
             self._training.phases.enter("exchange")
@@ -118,7 +118,7 @@ class StepSums:
         """Return the factor for a micro-batch's loss: 0 for padding; contains world_size, which DDP divides by."""
         return 0.0 if self.is_padding(number) else self._training.group.world_size / self.expected_items
 
-    def wait(self) -> Callable[[], StepTotals]:
+    def wait_for_exchange(self) -> Callable[[], StepTotals]:
         """Wait for the exchange; on a GPU, the stream waits, not this process. The returned function reads the sums."""
         reduced = self._exchange()
         return lambda: StepTotals(*reduced.tolist())

@@ -33,7 +33,7 @@ class StragglerDetector:
         self._reported: dict[tuple[int, str], float] = {}  # (rank, phase) -> time of the report, in monotonic seconds
         self._steps, self._sums = 0, [WorkTimes(0.0, 0.0, 0.0)] * len(names)
 
-    def after(self, steps: int, work: Sequence[WorkTimes]) -> str:
+    def describe_straggler(self, steps: int, work: Sequence[WorkTimes]) -> str:
         """Return a line about a straggler, or "". work: the ranks' work times during the last `steps` steps"""
         self._steps += steps
         self._sums = [WorkTimes(*map(sum, zip(*pair, strict=True))) for pair in zip(self._sums, work, strict=True)]

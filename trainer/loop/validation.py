@@ -88,7 +88,7 @@ class Validator:
                     fed = None if error else next(batches, None)  # None: this rank has fewer batches than turns
                     phases.enter("validation")
                     if fed is not None:
-                        outputs = model(copier.finish(fed.batch), measure=True)
+                        outputs = model(copier.finish_copy(fed.batch), measure=True)
                         if number < self._num_counted:
                             values = [torch.as_tensor(value, dtype=torch.float64, device=device) for value in outputs]
                             sums += torch.stack(values)

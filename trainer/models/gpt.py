@@ -74,7 +74,7 @@ class Gpt(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.width, bias=False)
-        self._initialise(config.layers)
+        self._initialise_weights(config.layers)
 
     def forward(self, tokens_BT: Tensor) -> Tensor:
         places_T = torch.arange(tokens_BT.shape[1], device=tokens_BT.device)
@@ -83,7 +83,7 @@ class Gpt(nn.Module):
             x_BTC = block(x_BTC)
         return F.linear(self.norm(x_BTC), self.token_embedding.weight)
 
-    def _initialise(self, layers: int) -> None:
+    def _initialise_weights(self, layers: int) -> None:
         """Initialise as in GPT-2: normal(0, 0.02), scaled down for projections into the residual stream."""
         for name, parameter in self.named_parameters():
             if parameter.ndim >= 2:

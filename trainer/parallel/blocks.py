@@ -19,7 +19,9 @@ from ..lifecycle.errors import BrokenInput
 
 
 def find_blocks(model: nn.Module, classes: Sequence[str] = ()) -> list[nn.Module]:
-    """Return the modules of these classes, outer before inner, or named_blocks(). Raises BrokenInput if one lacks."""
+    """Return the modules of these classes, outermost first; if no classes are given, return named_blocks(). Raises
+    BrokenInput if the model has no module of one of the classes.
+    """
     if not classes:
         return named_blocks(model)
     inner = [module for module in model.modules() if module is not model]

@@ -15,12 +15,12 @@ from ..recipe.loss import ModelWithLoss
 from ..recipe.optimizer import Stepper, parameter_names_by_index
 from ..recipe.recipe import Recipe
 from .blocks import apply_checkpointing_and_compile
-from .interface import Stepped, build_checked_optimizer
+from .interface import StepperParallel, build_checked_optimizer
 
 NOT_SENT = (torch.int16, torch.uint16, torch.uint32, torch.uint64)  # gloo and NCCL in torch 2.13 do not support these
 
 
-class Ddp(Stepped):
+class Ddp(StepperParallel):
     """See interface.Parallel. The model is compiled before it is wrapped, so that DDP's all-reduce is not traced."""
 
     equal_passes = False
@@ -60,7 +60,7 @@ class Ddp(Stepped):
             )
         self.stepper.optimizer.zero_grad(set_to_none=True)
 
-    def passes(self, last: bool) -> AbstractContextManager[None]:
+    def pass_context(self, last: bool) -> AbstractContextManager[None]:
         if last or not isinstance(self.module, DistributedDataParallel):
             return nullcontext()
         return cast(AbstractContextManager[None], self.module.no_sync())
@@ -75,7 +75,7 @@ class Ddp(Stepped):
         self.model.load_state_dict(weights)
 
     def load_optimizer(self, state: Mapping[str, Any]) -> None:
-        self.stepper.load(state)
+        self.stepper.load_state(state)
 
 
 def require_broadcastable_buffers(model: nn.Module) -> None:

@@ -29,7 +29,7 @@ from ..recipe.optimizer import Stepper
 from ..recipe.recipe import Recipe
 from .blocks import apply_checkpointing_and_compile, find_blocks
 from .interface import (
-    Stepped,
+    StepperParallel,
     build_checked_optimizer,
     copy_from_rank_0,
     is_extra_state,
@@ -41,7 +41,7 @@ from .interface import (
 OTHER_OPTIMIZER = "parallel=ddp, or an optimizer such as torch.optim.AdamW"
 
 
-class Fsdp(Stepped):
+class Fsdp(StepperParallel):
     """See interface.Parallel for the methods."""
 
     equal_passes = True  # every pass gathers weights from other ranks
@@ -78,7 +78,7 @@ class Fsdp(Stepped):
         self.stepper = ShardStepper(model, optimizer, config.loop.precision)
         self.names = require_equal_parameter_names(optimizer, model, group)
 
-    def passes(self, last: bool) -> AbstractContextManager[None]:
+    def pass_context(self, last: bool) -> AbstractContextManager[None]:
         """Exchange gradients only in the last pass of a step. Until then, each rank keeps unsharded gradients."""
         self.sharded.set_requires_gradient_sync(last)
         self.sharded.set_is_last_backward(last)
@@ -99,7 +99,7 @@ class Fsdp(Stepped):
         extra = {name: weights[name] for name, value in current.items() if is_extra_state(name, value)}
         for name, value in current.items():
             if isinstance(value, DTensor):
-                value.to_local().copy_(_distribute(weights[name], value).to_local())
+                value.to_local().copy_(_shard_of_tensor(weights[name], value).to_local())
             elif name not in extra:
                 value.copy_(weights[name])
         self.model.load_state_dict(extra, strict=False)  # calls each module's set_extra_state()
@@ -109,13 +109,13 @@ class Fsdp(Stepped):
 
         def shard(value: Any, parameter: Any) -> Any:
             is_like = isinstance(value, Tensor) and value.shape == parameter.shape
-            return _distribute(value, parameter) if is_like else value
+            return _shard_of_tensor(value, parameter) if is_like else value
 
         sharded = {
             number: {name: shard(value, parameters[number]) for name, value in moments.items()}
             for number, moments in state["state"].items()
         }
-        self.stepper.load({**state, "state": sharded})
+        self.stepper.load_state({**state, "state": sharded})
 
     def _ordered_parameters(self) -> Sequence[Tensor]:
         """Return the parameters in the order in which the optimizer's state_dict numbers them."""
@@ -134,8 +134,8 @@ class ShardStepper(Stepper):
 
     has_stepped = False
 
-    def norm(self) -> Tensor:
-        norm: Tensor = unsharded_tensor(super().norm())
+    def gradient_norm(self) -> Tensor:
+        norm: Tensor = unsharded_tensor(super().gradient_norm())
         return norm
 
     def step(self) -> None:
@@ -205,7 +205,7 @@ def _large_enough(module: nn.Module, min_num_params: int) -> Iterator[nn.Module]
             yield child
 
 
-def _distribute(full: Tensor, like: DTensor) -> DTensor:
+def _shard_of_tensor(full: Tensor, like: DTensor) -> DTensor:
     """Return this rank's shard of a tensor that every rank has in full. Sends no messages."""
     on_device = full.to(like.to_local().device)
     return distribute_tensor(on_device, like.device_mesh, like.placements, src_data_rank=None)

@@ -23,7 +23,7 @@ from ..recipe.recipe import Recipe
 
 
 class Parallel(Protocol):
-    """One model and its optimizer, distributed over all ranks. All ranks must call every method except passes().
+    """One model and its optimizer, distributed over all ranks. All ranks must call every method except pass_context().
 
     module:        the model with its loss (loss.ModelWithLoss), for training steps.
     evaluated:     the model with its loss, for validation.
@@ -49,20 +49,20 @@ class Parallel(Protocol):
     def warm_up(self, loss: Tensor, counted: bool) -> None:
         """Run a backward pass without changing weights. counted: whether count() returned the item count"""
 
-    def passes(self, last: bool) -> AbstractContextManager[None]:
+    def pass_context(self, last: bool) -> AbstractContextManager[None]:
         """Return the context for one pass. last: whether it is the step's last, in which ranks exchange gradients"""
 
     def backward(self, loss: Tensor, last: bool) -> None:
         """Run the backward pass. The gradient exchange averages over ranks."""
 
-    def norm(self) -> Tensor | None:
+    def gradient_norm(self) -> Tensor | None:
         """Return the gradient norm on the device; None if only update() knows it."""
 
     def update(self, lr: float, clip_norm: float | None, norm: float | None, factor: float, loss: float) -> StepUpdate:
         """Run one optimizer step, unless a gradient or the loss is NaN or Inf on some rank (DeepSpeed steps anyway).
 
         lr:     largest learning rate of the parameter groups.
-        norm:   value of norm().
+        norm:   value of gradient_norm().
         factor: factor by which the gradients are multiplied before clipping.
         loss:   mean over all ranks.
         """
@@ -79,7 +79,7 @@ class Parallel(Protocol):
     def load_optimizer(self, state: Mapping[str, Any]) -> None: ...
 
 
-class Stepped:
+class StepperParallel:
     """The methods of Parallel that a Stepper implements, for the kinds that use a torch optimizer."""
 
     stepper: Stepper
@@ -97,8 +97,8 @@ class Stepped:
     def backward(self, loss: Tensor, last: bool) -> None:
         self.stepper.backward(loss)
 
-    def norm(self) -> Tensor:
-        return self.stepper.norm()
+    def gradient_norm(self) -> Tensor:
+        return self.stepper.gradient_norm()
 
     def update(self, lr: float, clip_norm: float | None, norm: float | None, factor: float, loss: float) -> StepUpdate:
         assert norm is not None

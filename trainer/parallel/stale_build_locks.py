@@ -32,7 +32,7 @@ def extension_build_allowed(folder: Path) -> Iterator[None]:
                 for lock in (*folder.glob("*/lock"), *folder.glob("*/*/lock")):
                     if lock.lstat().st_uid == os.geteuid():  # other users of the folder remove their own locks
                         lock.unlink(missing_ok=True)
-            _share(kernel_lock)
+            _lock_shared(kernel_lock)
         yield
     finally:
         if kernel_lock is not None:
@@ -52,7 +52,7 @@ def _open_lock(path: Path) -> int | None:
     return lock
 
 
-def _share(lock: int) -> None:
+def _lock_shared(lock: int) -> None:
     """Acquire the lock in shared mode. Give up after WAIT_S because removing locks takes less time than that."""
     deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline:

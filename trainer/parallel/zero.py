@@ -114,7 +114,7 @@ class Zero:
         if not counted:
             raise item_count_error()
 
-    def passes(self, last: bool) -> AbstractContextManager[None]:
+    def pass_context(self, last: bool) -> AbstractContextManager[None]:
         return nullcontext()
 
     def backward(self, loss: Tensor, last: bool) -> None:
@@ -122,13 +122,13 @@ class Zero:
         if not last:
             self.engine.step()  # only counts the pass; it does not update weights
 
-    def norm(self) -> None:
+    def gradient_norm(self) -> None:
         return None
 
     def update(self, lr: float, clip_norm: float | None, norm: float | None, factor: float, loss: float) -> StepUpdate:
         if not math.isclose(factor, 1.0, rel_tol=1e-9):
             raise item_count_error()
-        self.rates.set(self.optimizer.param_groups, lr)
+        self.rates.set_rates(self.optimizer.param_groups, lr)
         if self.stage == 0:  # DeepSpeed does not compute the norm at stage 0
             norm = float(nn.utils.clip_grad_norm_(self.model.parameters(), float("inf")))
         self.engine.step()
@@ -138,7 +138,7 @@ class Zero:
         return StepUpdate(norm if norm >= 0 else math.nan)  # -1 means not finite
 
     def weights(self) -> Mapping[str, Any]:
-        with self._gathered():
+        with self._gather_parameters():
             if not self.group.is_first:
                 return {}
             state: Mapping[str, Tensor] = self.model.state_dict()
@@ -163,13 +163,13 @@ class Zero:
 
     def load_weights(self, weights: Mapping[str, Any]) -> None:
         require_same_shapes(weights, self.shapes)
-        with self._gathered(modified=True):
+        with self._gather_parameters(modified=True):
             if self.stage < 3 or self.group.is_first:
                 self.model.load_state_dict(weights)
         if self.stage > 0:  # the optimizer overwrites the weights with its fp32 copy
             names = {parameter: name for name, parameter in self.model.named_parameters()}
             for parameter in self.order:
-                self._set(parameter, weights[names[parameter]].to(torch.float32))
+                self._set_unsharded_values(parameter, weights[names[parameter]].to(torch.float32))
 
     def load_optimizer(self, state: Mapping[str, Any]) -> None:
         self.steps = int(next((float(parameter_state["step"]) for parameter_state in state["state"].values()), 0.0))
@@ -186,9 +186,9 @@ class Zero:
             if number not in state["state"]:
                 continue  # the parameter never had a gradient, so its moments stay zero
             for name in MOMENTS:
-                self._set(parameter, state["state"][number][name], name)
+                self._set_unsharded_values(parameter, state["state"][number][name], name)
 
-    def _set(self, parameter: Any, full: Tensor, *moment: str) -> None:
+    def _set_unsharded_values(self, parameter: Any, full: Tensor, *moment: str) -> None:
         """Copy unsharded values into the optimizer's copy of a parameter, or into one of its moments.
 
         ZeRO 3 pads the last shard of a parameter that does not divide evenly, but safe_set_full_fp32_param of DeepSpeed
@@ -204,7 +204,7 @@ class Zero:
             full = nn.functional.pad(shard, (0, size - shard.numel()))
         (set_moment if moment else set_param)(parameter, full.to(self.group.device), *moment)
 
-    def _gathered(self, modified: bool = False) -> AbstractContextManager[None]:
+    def _gather_parameters(self, modified: bool = False) -> AbstractContextManager[None]:
         """Return a context in which all ranks have unsharded parameters. modified: at the end, broadcast rank 0's"""
         if self.stage < 3:
             return nullcontext()

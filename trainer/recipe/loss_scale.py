@@ -20,7 +20,7 @@ class LossScale:
         self.factor = FIRST if used else 1.0
         self.good_steps = 0
 
-    def skips(self, finite: bool) -> bool:
+    def update_and_check(self, finite: bool) -> bool:
         """Update the factor after the backward passes of a step. Return whether to skip the step because of overflow.
 
         finite: whether all gradients are finite.
@@ -43,7 +43,7 @@ class LossScale:
         """Return the entry for a checkpoint, which is empty without fp16."""
         return {PART: {"factor": self.factor, "good_steps": self.good_steps}} if self.used else {}
 
-    def load(self, state: Mapping[str, Any]) -> None:
+    def load_state(self, state: Mapping[str, Any]) -> None:
         """Restore state() from a checkpoint. A checkpoint from a run without fp16 has no entry and changes nothing."""
         if self.used and PART in state:
             self.factor, self.good_steps = state[PART]["factor"], state[PART]["good_steps"]

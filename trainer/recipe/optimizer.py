@@ -47,7 +47,7 @@ class GroupLearningRates:
         self._shares = [rate / largest if largest > 0 else 1.0 for rate in rates]
         self._last: list[float] = []  # rates of the previous step in this attempt
 
-    def set(self, groups: list[dict[str, Any]], lr: float) -> None:
+    def set_rates(self, groups: list[dict[str, Any]], lr: float) -> None:
         """Set a step's rates. Raises BrokenInput if other code, such as a scheduler, has changed one in between."""
         require_no_scheduler(groups)
         if self._last and (changed := [group["lr"] for group in groups if group["lr"] not in self._last]):
@@ -77,13 +77,13 @@ class Stepper:
     def backward(self, loss: Tensor) -> None:
         torch.autograd.backward(loss * self.scale.factor if self.scale.used else loss)
 
-    def norm(self) -> Tensor:
+    def gradient_norm(self) -> Tensor:
         return nn.utils.get_total_norm(collect_gradients(self._parameters))
 
     def update(self, lr: float, clip_norm: float | None, norm: float, factor: float, loss: float) -> StepUpdate:
         """Run one optimizer step. Clipping works as in torch.nn.utils.clip_grad_norm_.
 
-        norm:   result of norm().
+        norm:   result of gradient_norm().
         factor: factor by which all gradients are multiplied. It is combined with the loss scale and with clipping, so
                 that gradients are multiplied at most once.
         loss:   mean over all ranks.
@@ -92,13 +92,13 @@ class Stepper:
         norm = norm * factor if math.isfinite(loss) else math.nan
         is_finite = math.isfinite(norm)
         # a NaN or Inf loss is not caused by the loss scale, which is applied afterwards
-        skipped = (is_finite or math.isfinite(loss)) and self.scale.skips(is_finite)
+        skipped = (is_finite or math.isfinite(loss)) and self.scale.update_and_check(is_finite)
         if is_finite:  # the same on all ranks
             if clip_norm is not None:
                 factor *= min(1.0, clip_norm / (norm + CLIP_EPS))
             if factor != 1.0:
                 torch._foreach_mul_(collect_gradients([*self._parameters, *self._others]), factor)
-            self.rates.set(self.optimizer.param_groups, lr)
+            self.rates.set_rates(self.optimizer.param_groups, lr)
             self.step()
         self.optimizer.zero_grad(set_to_none=True)
         return StepUpdate(norm, skipped, self.scale.factor)
@@ -106,10 +106,10 @@ class Stepper:
     def step(self) -> None:
         self.optimizer.step()
 
-    def load(self, state: Mapping[str, Any]) -> None:
+    def load_state(self, state: Mapping[str, Any]) -> None:
         """Load a mapping that contains the entries of optimizer.state_dict() and scale.state()."""
         self.optimizer.load_state_dict(optimizer_own_state(state))
-        self.scale.load(state)
+        self.scale.load_state(state)
 
 
 def collect_gradients(parameters: Sequence[Tensor]) -> list[Tensor]:

@@ -57,7 +57,7 @@ class Trackers:
     def __init__(self, names: Sequence[str], run: TrackedRun) -> None:
         self._queue: queue.Queue[Callable[[Tracker], None] | None] = queue.Queue(MOST_WAITING)
         self._busy = ""  # name of the tracker that is being called
-        self._thread = threading.Thread(target=self._serve, args=(names, run), name="trackers", daemon=True)
+        self._thread = threading.Thread(target=self._serve_queue, args=(names, run), name="trackers", daemon=True)
         if names:
             self._thread.start()
 
@@ -75,7 +75,7 @@ class Trackers:
             subject = f"tracker {self._busy}" if self._busy else "trackers"
             print_warning(f"{subject} did not accept everything within {CLOSE_S:.0f} s; all numbers are in metrics/")
 
-    def _serve(self, names: Sequence[str], run: TrackedRun) -> None:
+    def _serve_queue(self, names: Sequence[str], run: TrackedRun) -> None:
         opened: dict[str, Tracker] = {}
         for name in names:
             self._busy = name

@@ -24,21 +24,21 @@ class EventFile:
         # the time comes first in the name because TensorBoard reads a folder's files in the order of their names
         name = f"events.out.tfevents.{time.time_ns() // 10**9:010d}.{os.uname().nodename}.{os.getpid()}"
         self._file = open(folder / name, "ab")  # noqa: SIM115 closed by close()
-        self._write(0, text_field(3, b"brain.Event:2"))  # file_version
+        self._write_event(0, text_field(3, b"brain.Event:2"))  # file_version
         # session_log START invalidates what earlier attempts logged for this step and later steps
-        self._write(first_step + 1, text_field(7, varint_field(1, 1)))
+        self._write_event(first_step + 1, text_field(7, varint_field(1, 1)))
         self._file.flush()
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         fields = (text_field(1, name.encode()) + b"\x15" + struct.pack("<f", value) for name, value in values.items())
-        self._write(step, text_field(5, b"".join(text_field(1, field) for field in fields)))  # summary, values
+        self._write_event(step, text_field(5, b"".join(text_field(1, field) for field in fields)))  # summary, values
         self._file.flush()
 
     def close(self, done: bool) -> None:
         """Close the file; nothing is buffered."""
         self._file.close()
 
-    def _write(self, step: int, body: bytes) -> None:
+    def _write_event(self, step: int, body: bytes) -> None:
         event = b"\x09" + struct.pack("<d", time.time()) + varint_field(2, step) + body
         length = struct.pack("<Q", len(event))
         self._file.write(length + masked_crc32c(length) + event + masked_crc32c(event))
@@ -50,15 +50,15 @@ def open_run(run: TrackedRun) -> EventFile:
 
 def varint_field(number: int, value: int) -> bytes:
     """Encode a protobuf field of wire type 0."""
-    return bytes([number << 3]) + _varint(value)
+    return bytes([number << 3]) + _encode_varint(value)
 
 
 def text_field(number: int, value: bytes) -> bytes:
     """Encode a protobuf field of wire type 2: text, bytes or a message."""
-    return bytes([number << 3 | 2]) + _varint(len(value)) + value
+    return bytes([number << 3 | 2]) + _encode_varint(len(value)) + value
 
 
-def _varint(value: int) -> bytes:
+def _encode_varint(value: int) -> bytes:
     parts = []
     while value > 0x7F:
         parts.append(value & 0x7F | 0x80)

@@ -84,7 +84,7 @@ class KubernetesEngine(StorageReadingEngine, StartingEngine):
         for pod in running_pods(pods) if not is_deleted else ():
             cluster.exec(pod.name, "bash", "-c", f"kill -{name} 1")
         if is_deleted or not any(pod.phase in ("Running", "Succeeded") for pod in pods):
-            if engine.seen(run).state != LIVE:
+            if engine.observed_state(run).state != LIVE:
                 return  # by now, another object may have the same name
             engine.save_job_output(record)
             engine.delete_object(record)
@@ -194,7 +194,7 @@ class KubernetesEngine(StorageReadingEngine, StartingEngine):
         words = [*JOIN, "shell", *command]
         terminal = ["--stdin", "--tty"] if sys.stdin.isatty() and sys.stdout.isatty() else ["--stdin"]
         record = newest_record(run) if run is not None else None
-        if run is None or record is None or self.seen(run).state != LIVE:
+        if run is None or record is None or self.observed_state(run).state != LIVE:
             with StoragePods(self.job, self._start_timeout_s) as pods:
                 return run_attached_to_terminal(pods.command_in_pod(self._own_cluster(), *words, options=terminal))
         pod = next((pod for pod in reversed(running_pods(self.pods(record))) if pod.node == node), None)

@@ -183,7 +183,7 @@ class ObservingEngine(RecordEngine):
         return f"{target.kind} {target.object} no longer exists: it was deleted by hand, or after lifecycle.keep"
 
     def why_not_removable(self, run: Run) -> str:
-        record = self.seen(run).record
+        record = self.observed_state(run).record
         if record is not None and record.path in self._unknown:
             return self._why_gone[record.path]
         return super().why_not_removable(run)
@@ -194,7 +194,7 @@ class ObservingEngine(RecordEngine):
 
     def nodes(self, run: Run, state: State) -> Iterator[NodeLine]:
         """Yield a line for each existing pod, with rank 0's last metrics while it is running."""
-        reading = self.seen(run)
+        reading = self.observed_state(run)
         if reading.record is None:
             return
         cluster, pods = self.cluster(reading.record), self.pods(reading.record)
@@ -211,7 +211,7 @@ class ObservingEngine(RecordEngine):
             yield NodeLine(pod.node, text, status, pod.host, progress if pod is head else None)
 
     def notes(self, run: Run, state: State) -> Iterator[str]:
-        reading = self.seen(run)
+        reading = self.observed_state(run)
         if reading.record is None:
             return
         if reading.code not in (0, None):

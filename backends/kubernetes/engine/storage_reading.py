@@ -82,7 +82,7 @@ class StorageReadingEngine(ObservingEngine):
         """
         super().fetch(what, runs)
         for run in runs if what == "news" and self.job.settings.get("storage") == "shared" else ():
-            reading = self.seen(run)
+            reading = self.observed_state(run)
             if reading.record is not None and reading.state == GONE and not run.is_stopped:
                 self._read_end(run, reading.record)
 
@@ -113,12 +113,12 @@ class StorageReadingEngine(ObservingEngine):
         if request.follow and request.rank is None:
             self._follow_pods(record, request)
             return 0
-        if self.seen(run).state == LIVE and (why := _pending_reason(self.pods(record))):
+        if self.observed_state(run).state == LIVE and (why := _pending_reason(self.pods(record))):
             raise Failure(f"run {run.id} has not started: {why}", "jobctl status prints what each pod is waiting for")
         procs = self.job.settings.get("procs")
         node = request.node or 0 if request.rank is None else request.rank // (procs if isinstance(procs, int) else 1)
         file = f"logs/{request.name or 'node_00.log'}"
-        if request.follow and self.seen(run).state == LIVE:
+        if request.follow and self.observed_state(run).state == LIVE:
             self._print_file(record, file, node, request)  # fails when the pod through which it reads ends
             print(self.state_now(run).text)
             return 0
@@ -138,7 +138,7 @@ class StorageReadingEngine(ObservingEngine):
         with LineMerger() as followed:
             while True:
                 engine = type(self)(self.job)
-                is_live = engine.seen(Run(run.path)).state == LIVE
+                is_live = engine.observed_state(Run(run.path)).state == LIVE
                 why = _pending_reason(engine.pods(record)) if is_live else ""
                 if why not in ("", said):
                     said = why
@@ -148,11 +148,11 @@ class StorageReadingEngine(ObservingEngine):
                     if is_wanted and pod.phase != "Pending" and pod.name not in names:
                         names.add(pod.name)
                         words = ("logs", "--follow", "--prefix", f"--tail={tail}", "--container=node", pod.name)
-                        followed.start(cluster.kubectl_command(*words), _shorter_prefix)
+                        followed.start_client(cluster.kubectl_command(*words), _shorter_prefix)
                 if not is_live:
                     break
                 time.sleep(LOOK_S)
-            followed.wait()
+            followed.wait_for_clients()
         print(self.state_now(run).text)
 
     def _print_file(self, record: Record, file: str, node: int, request: LogRequest) -> bool:

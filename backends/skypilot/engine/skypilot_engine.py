@@ -62,7 +62,7 @@ class SkypilotEngine(StartingSkypilot):
         return ENDED if _ENDED.fullmatch(status) else LIVE
 
     def engine_state_name(self, run: Run) -> str:
-        record = self.seen(run).record
+        record = self.observed_state(run).record
         return self._words.get(record.path, "") if record else ""
 
     def save_job_output(self, record: Record) -> None:
@@ -130,7 +130,7 @@ class SkypilotEngine(StartingSkypilot):
 
     def nodes(self, run: Run, state: State) -> Iterator[NodeLine]:
         """Yield a line with rank 0's last metrics while the job is running."""
-        record = self.seen(run).record
+        record = self.observed_state(run).record
         if record is not None and self._words.get(record.path) == "RUNNING" and not self.job.settings.get("managed"):
             words = ["tail", "-c", "4096", f"{self.path_on_nodes(run)}/metrics/rank_00.jsonl"]
             metrics = self.ask(ssh_command_for_node(cluster_in_record(record), 0, words)).text
@@ -170,7 +170,7 @@ class SkypilotEngine(StartingSkypilot):
             return self._print_rank_log(record, request.rank, request)
         node = None if request.node is None else f"{request.node}: "
         kept = saved_output_file(record)
-        if self.seen(run).state == LIVE or (kept.is_file() and not kept.stat().st_size):
+        if self.observed_state(run).state == LIVE or (kept.is_file() and not kept.stat().st_size):
             self.require_client()
             words, change = ["sky", *sky_logs_arguments(record, request)], partial(strip_colors_from_bytes, node)
             return print_client_output(words, change, environment=self.sky_environment, errors="merged")
@@ -250,7 +250,7 @@ class SkypilotEngine(StartingSkypilot):
     def signal(self, run: Run, name: str) -> None:
         """Cancel a job that cannot see the stop mark, is not running yet, or has not ended in time."""
         record, engine = newest_record(run), SkypilotEngine(self.job)
-        if record is None or engine.seen(run).state != LIVE:
+        if record is None or engine.observed_state(run).state != LIVE:
             return
         if is_managed_job(record):
             words, sees_mark = ["jobs", "cancel", "--yes"], run.path in self._marked

@@ -40,7 +40,7 @@ def start_array(sweep: NewSweep, queue: SlurmQueue, options: argparse.Namespace)
     if not options.wait:
         return 0
     engine = SweepEngine(sweep.engine)
-    RunWatch(engine, [point.run for point in points], is_patient=True).wait(float("inf"), LOOK_S)
+    RunWatch(engine, [point.run for point in points], is_patient=True).wait_until_ended(float("inf"), LOOK_S)
     return print_points(SweepEngine(sweep.engine), sweep.run, "text")
 
 

@@ -56,7 +56,7 @@ def check_suboptimal_interval(figures: Figures, spec: JobSpec, plan: LaunchPlan)
     Source: Daly, A higher order estimate of the optimum checkpoint interval for restart dumps, 2006.
     """
     of_epoch = figures.schedule.steps_of_epoch
-    configured = spec.checkpoint.interval(of_epoch)
+    configured = spec.checkpoint.steps_between_saves(of_epoch)
     if not figures.goodput or not figures.goodput.interval_s or not figures.step_s or not configured:
         return
     best = max(round(figures.goodput.best_interval_s / figures.step_s), 1)

@@ -81,7 +81,7 @@ def test_a_rank_that_gets_on_after_its_last_words_saves_again(digits: Tree, tmp_
     config, group = train_json.parse_train_config(digits()).checkpoint, RankGroup(0, 1, torch.device("cpu"))
     saver = BackgroundSaver(tmp_path / "checkpoints", config, group)
     saver.save(1, lambda keep: {"weights.pt": b"1"}, None, wait=False)
-    saver.finish()
+    saver.finish_current_save()
     assert store.newest_verified(tmp_path / "checkpoints")[0] == tmp_path / "checkpoints" / "step_00000001"
     assert saver.save(2, lambda keep: {"weights.pt": b"2"}, None, wait=True)
     saver.close()
@@ -106,7 +106,7 @@ with join_process_group(parse_environment(os.environ), 60) as group:
     if group.rank == 1:
         os.fstat = slow(os.fstat)  # as a file is hashed, and read
     found = newest_verified(Path(os.environ["JOBC_RUN_DIR"], f"of_rank_{group.rank}"), group)
-    print(found.rank, found._open("state.json").read(), flush=True)
+    print(found.rank, found._read_and_broadcast("state.json").read(), flush=True)
 """
 
 

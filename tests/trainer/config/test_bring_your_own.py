@@ -520,13 +520,13 @@ def test_the_result_is_a_module_again(whole: Path) -> None:
 def test_a_process_that_reads_and_dies_is_one_line(digits: Tree, tmp_path: Path) -> None:
     earlier = set(multiprocessing.active_children())
     loader = built(tmp_path, digits({**OWN, "loader.workers": 1})).loader
-    loader.take()
+    loader.take_step()
     (worker,) = set(multiprocessing.active_children()) - earlier
     assert worker.pid is not None
     os.kill(worker.pid, signal.SIGKILL)
     with pytest.raises((TrainerError, RuntimeError)) as caught:  # torch's own, when it comes between two reads
         for _ in range(20):
-            loader.take()
+            loader.take_step()
     known = known_cause(caught.value)
     assert known is not None
     assert known.code == CRASHED

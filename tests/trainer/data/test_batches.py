@@ -23,12 +23,12 @@ def test_the_proof_keeps_no_batch_and_no_memory_of_a_worker() -> None:
     batches = [Batch() for _ in range(32)]
     indices = torch.arange(64)
     for at, batch in enumerate(batches):
-        proof.note([MicroBatch(indices[2 * at : 2 * at + 2], 0, batch)])
+        proof.record_step([MicroBatch(indices[2 * at : 2 * at + 2], 0, batch)])
     there = [weakref.ref(batch) for batch in batches]
     indices.zero_()  # as when a worker's memory is used again
     del batch, batches
     assert not any(batch() for batch in there)
-    assert proof.verify(32) == "data: 64 samples, 1 rank, overlap 0, missing 0, padded 0 (weight 0), epoch 0"
+    assert proof.verify_epoch(32) == "data: 64 samples, 1 rank, overlap 0, missing 0, padded 0 (weight 0), epoch 0"
 
 
 @pytest.mark.parametrize("tensor", [torch.empty(2, device="meta"), torch.eye(3).to_sparse()], ids=["device", "sparse"])

@@ -113,9 +113,9 @@ def verdicts(group: RankGroup, case: Callable[[int, int], list[MicroBatch]]) -> 
         content, step = DuplicateBatchCheck(group), 0
         try:
             for step in range(1, total + 1):
-                content.note(case(group.rank, step))
-            content.judge()
-            if words := content.doubt():
+                content.record_step(case(group.rank, step))
+            content.require_different_batches()
+            if words := content.describe_doubt():
                 found.append([step, words.removeprefix("warning: ").split(": many")[0]])
         except BrokenInput as error:
             found.append([step, error.title])

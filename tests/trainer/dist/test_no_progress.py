@@ -45,7 +45,7 @@ def after(phases: Phases, *seconds: float, tick_s: float = 1.0) -> StallClock:
     """Return a clock that has looked at each of these times, in seconds since the phase began."""
     seen = StallClock(phases)
     for second in seconds:
-        seen.look(phases.since + second, tick_s)
+        seen.update(phases.since + second, tick_s)
     return seen
 
 
@@ -74,12 +74,12 @@ def test_each_sign_that_it_gets_on_begins_anew(monkeypatch: pytest.MonkeyPatch) 
     began = phases.since
     seen = after(phases, *range(1, 10))
     monkeypatch.setattr(time, "perf_counter", lambda: began + 9.5)
-    phases.moves()
+    phases.record_progress()
     assert phases.since == began, "the phase lasts all the same"
     assert not seen.is_over(5), "not even before the next look"
-    seen.look(began + 10, 1.0)
+    seen.update(began + 10, 1.0)
     assert seen.spent_s == 0
-    seen.look(began + 11, 1.0)
+    seen.update(began + 11, 1.0)
     assert seen.spent_s == 1
 
 
@@ -179,7 +179,7 @@ def test_a_rank_that_is_slow_and_gets_on_is_left_alone(ended: list[int]) -> None
     with HangWatchdog(phases, 0, [NAME], TIMEOUT_S, None):
         for _ in range(8):  # micro batches
             time.sleep(0.3)
-            phases.moves()
+            phases.record_progress()
         phases.begin_part("validation")
         for _ in range(8):  # its batches
             time.sleep(0.3)
@@ -244,7 +244,7 @@ def test_each_piece_of_what_the_ranks_give_each_other_is_a_sign(
 
 def signs_of(phases: Phases, gives: Callable[[], object]) -> int:
     signs: list[None] = []
-    phases.moves = lambda: signs.append(None)  # type: ignore[method-assign]
+    phases.record_progress = lambda: signs.append(None)  # type: ignore[method-assign]
     gives()
     return len(signs)
 

@@ -530,7 +530,7 @@ with join_process_group(env.parse_environment(os.environ), 60) as group:
         if step > 195:
             (folder / "weights.pt").write_bytes(b"")
     found = newest_verified(root, group)
-    print(found.folder, found.rank, found._open("weights.pt").read(), *found.damaged, sep="|", flush=True)
+    print(found.folder, found.rank, found._read_and_broadcast("weights.pt").read(), *found.damaged, sep="|", flush=True)
 """
 
 
@@ -575,7 +575,7 @@ try:
         found = newest_verified(root, group)
         if group.rank == 1 and when == "read":
             refuse(Path(os.path.normpath(folder / name)))
-        found._open("weights.pt").read()
+        found._read_and_broadcast("weights.pt").read()
 except BaseException as error:
     exit_with_error(error)
 """

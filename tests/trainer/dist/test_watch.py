@@ -147,16 +147,16 @@ def test_ranks_that_all_read_do_not_wait_for_a_link() -> None:
 def test_a_straggler_is_named_with_its_phase_once_in_a_while() -> None:
     fast, slow_data = WorkTimes(0.1, 1.0, 3.0), WorkTimes(1.5, 1.0, 3.0)
     stragglers = StragglerDetector([*NAMES, "rank 2 on c"])
-    assert stragglers.after(10, [fast, slow_data, fast]) == ""  # not long enough yet
-    assert stragglers.after(10, [fast, slow_data, fast]) == (
+    assert stragglers.describe_straggler(10, [fast, slow_data, fast]) == ""  # not long enough yet
+    assert stragglers.describe_straggler(10, [fast, slow_data, fast]) == (
         "straggler: rank 1 on b: data takes 0.150 s per step, median 0.010 s, over 20 steps"
     )
-    assert stragglers.after(20, [fast, slow_data, fast]) == ""  # said
+    assert stragglers.describe_straggler(20, [fast, slow_data, fast]) == ""  # said
     slow_gpu = WorkTimes(0.1, 2.0, 3.0)
-    assert "rank 2 on c: forward takes 0.100 s" in stragglers.after(20, [fast, fast, slow_gpu])
-    assert StragglerDetector(NAMES).after(20, [fast, WorkTimes(0.1, 1.1, 3.0)]) == ""
+    assert "rank 2 on c: forward takes 0.100 s" in stragglers.describe_straggler(20, [fast, fast, slow_gpu])
+    assert StragglerDetector(NAMES).describe_straggler(20, [fast, WorkTimes(0.1, 1.1, 3.0)]) == ""
     tiny = WorkTimes(0.02, 0.02, 0.2)  # a millisecond each, and 4 ms behind
-    assert StragglerDetector(NAMES).after(20, [tiny, WorkTimes(0.1, 0.02, 0.2)]) == ""
+    assert StragglerDetector(NAMES).describe_straggler(20, [tiny, WorkTimes(0.1, 0.02, 0.2)]) == ""
 
 
 @pytest.mark.parametrize(("looks", "is_frozen"), [(1.4, False), (9, True)])
@@ -167,8 +167,8 @@ def test_a_rank_that_is_busy_has_time_for_two_looks_to_show_that_it_lives(looks:
     speaks = threading.Timer(looks * LOOK_TICKS * tick_s, store.set, ("at/1", '[[18, 1], "data", 4.0]'))
     speaks.start()
     board = StatusBoard(store, 0, NAMES, lambda: RankStatus((18, 3), "exchange", time.monotonic()), tick_s)
-    board.ask()
-    answer = board.answer(30)
+    board.request_verdict()
+    answer = board.wait_for_verdict(30)
     speaks.cancel()
     expected = (
         "is not responding" if is_frozen else "has been in data of step 18 for 4 s; the others are waiting for it"

@@ -52,7 +52,7 @@ def test_a_save_file_that_cannot_be_removed_counts_once(
 
     request = SaveRequest(tmp_path)
     assert request.is_made()
-    request.answer()
+    request.remove_request()
     assert not request.is_made()
     (file / "again").touch()
     assert request.is_made()

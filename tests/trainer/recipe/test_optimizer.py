@@ -36,7 +36,7 @@ def test_a_step_is_torchs_with_torchs_clipping(factor: float, share: float | Non
     for mine, theirs in zip(model.parameters(), expected.parameters(), strict=True):
         assert mine.grad is not None
         theirs.grad = mine.grad * factor
-    norm = float(stepper.norm())
+    norm = float(stepper.gradient_norm())
     limit = None if share is None else share * norm * factor
     nn.utils.clip_grad_norm_(expected.parameters(), limit or math.inf)
     torch.optim.SGD(expected.parameters(), lr=1e-3).step()
@@ -53,7 +53,7 @@ def test_gradients_below_the_limit_are_as_they_were() -> None:
     for mine, theirs in zip(model.parameters(), expected.parameters(), strict=True):
         theirs.grad = mine.grad
     torch.optim.SGD(expected.parameters(), lr=1e-3).step()
-    norm = float(stepper.norm())
+    norm = float(stepper.gradient_norm())
     stepper.update(1e-3, 2 * norm, norm, factor=1.0, loss=1.0)
     assert torch.equal(weights(model), weights(expected))
 
@@ -70,7 +70,7 @@ def test_what_is_thawed_later_and_what_is_not_the_models_is_scaled_as_well() -> 
         weights(model).clone(),
         torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None]),
     )
-    stepper.update(1.0, None, float(stepper.norm()), factor=0.5, loss=1.0)
+    stepper.update(1.0, None, float(stepper.gradient_norm()), factor=0.5, loss=1.0)
     assert torch.allclose(weights(model), before - 0.5 * step)
     assert own.tolist() == [0.5] * 3
 
