@@ -19,14 +19,14 @@ from .git import Git, temporary_repository
 _SECRET = re.compile(
     r"(.*/)?(\.(aws|azure|docker|gnupg|kube|ssh)/.*|\.(netrc|pgpass|pypirc)|\.env(\.[^/]*)?"
     r"|id_(rsa|dsa|ecdsa|ed25519)[^/]*|[^/]*\.(pem|key|p12|pfx|env)"
-    r"|(?!.*\.(py|pyx|ipynb|sh|md)$)[^/]*(secret|credential|password)[^/]*)",
+    r"|[^/]*(secret|credential|password)[^/.]*(\.(json|ya?ml|toml|ini|cfg|conf|txt|properties|xml))?)",
     re.DOTALL | re.IGNORECASE,
 )  # files with these names are copied only if git tracks them
 _PRUNED = frozenset((b".git", b".venv", b"__pycache__"))
 
 
 def looks_secret(path: str) -> bool:
-    """Return whether a relative path is typical of secrets. Source code about secrets is not."""
+    """Return whether a relative path is typical of secrets. Source code and data sets about secrets are not."""
     return _SECRET.fullmatch(path) is not None
 
 

@@ -120,8 +120,9 @@ def check_command(command: Sequence[str]) -> Iterator[CheckResult]:
     if not command:
         return
     path = shutil.which(command[0])
-    yield CheckResult(bool(path), "program", f"program {command[0]}" + ("" if path else ": not found, or not executable"),
-                "specify the program's path, or add its folder to PATH in the job's environment")  # fmt: skip
+    problem = "" if path else ": not found, or not executable"
+    hint = "specify the program's path, or add its folder to PATH in the job's environment"
+    yield CheckResult(bool(path), "program", f"program {command[0]}{problem}", hint)
     if len(command) > 1 and "python" in Path(command[0]).name and command[1].endswith(".py"):
         is_file = Path(command[1]).is_file()
         problem = "" if is_file else f": no such file in {Path.cwd()}"

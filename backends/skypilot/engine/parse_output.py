@@ -81,11 +81,15 @@ def worst_output_code(lines: list[str]) -> int | None:
 
 
 def first_failure_reason(lines: list[str], code: int) -> str:
-    """Return the reason printed by the first node that exited with the job's code in the newest attempt."""
+    """Return the reason printed by the first node that exited with the job's code in the newest attempt.
+
+    The failed rank's own node ("rank 1 failed first") is preferred to other nodes ("node 1 failed first").
+    """
     reasons: list[str] = []
     for line in lines:
         if re.search("jobc: run .*, attempt [0-9]+, job ", line):
             reasons = []
         reasons += re.findall("jobc: (.*failed first.*)", line)
     exact = [reason for reason in reasons if re.search(rf"[(]exit {code}[):]", reason)]
-    return next(iter(exact + reasons), "")
+    by_ranks_node = [reason for reason in exact if reason.startswith("rank ")]
+    return next(iter(by_ranks_node + exact + reasons), "")
