@@ -88,7 +88,7 @@ SECRETS = (
     ".env.production .ENV prod.env server.pem service.key credentials.json secrets.yaml .aws/credentials .aws/config "
     ".pgpass .kube/config .docker/config.json deploy/.ssh/known_hosts id_ed25519.old .netrc Passwords.txt"
 )
-CODE = "secrets.py credential_store/__init__.py secret_santa.ipynb environment.yaml keys.json .config/x tokenizer.json secrets.jsonl"
+CODE = "secrets.py credential_store/__init__.py secret_santa.ipynb environment.yaml keys.json .config/x secrets.jsonl"
 
 
 @pytest.mark.parametrize("is_below", [False, True])
