@@ -142,13 +142,6 @@ def report(callers: dict[int, socket.socket]) -> None:
                 caller.sendall(str(os.waitstatus_to_exitcode(status)).encode())
 
 
-class _Everything(set[tuple[object, ...]]):
-    """A cache that keeps merged files from the first time on, because a later child will use the same ones."""
-
-    def __contains__(self, choice: object) -> bool:
-        return True
-
-
 def learn(merged: socket.socket) -> None:
     """Store the trees that children have merged. jobc compares them with the file system whenever it uses one."""
     with contextlib.suppress(BlockingIOError):
@@ -178,7 +171,6 @@ def prepare() -> None:
         environment = templating.template_environment((str(folder), str(PACKAGE / "compiler" / "templates")))
         for name in environment.list_templates():
             environment.get_template(name)
-    compose_cache._once = _Everything()
     for folder in PACKAGE.glob("backends/*/conf"):
         with contextlib.suppress(CompileError):  # some need an option without a default
             compile_job(CompileRequest(("name=x", f"backend={folder.parent.name}", "nodes=2"), None, ()))

@@ -430,7 +430,7 @@ def skypilot(tmp_path: Path, said: str, log: str = "") -> SkypilotEngine:
     job = make_job(tmp_path, storage_root="~/runs", storage="node", cluster="c", nodes=2, end_is="look there")
     engine = SkypilotEngine(job)
     tables = {"queue": json.dumps({"c": [{"job_id": 3, "status": said}]}), "logs": log, "status": "[]"}
-    engine.sky = lambda *words: tables[words[0]]  # type: ignore[method-assign]
+    engine.run_sky = lambda *words: tables[words[0]]  # type: ignore[method-assign]
     return engine
 
 
