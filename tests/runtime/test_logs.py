@@ -129,7 +129,7 @@ def test_a_long_line_is_printed_without_being_held_in_memory(logs: Path) -> None
         "import resource, sys; resource.setrlimit(resource.RLIMIT_DATA, (200 << 20, 200 << 20));"
         "from pathlib import Path; from jobc.runtime.engines.log_files import RequestedLogs;"
         "from jobc.runtime.run_folder.run import Run; printer = RequestedLogs(Run(Path(sys.argv[1])), '', 2);"
-        "printer.print(printer.sizes())"
+        "printer.print_up_to(printer.log_sizes())"
     )
     words = [sys.executable, "-c", program, str(logs.parent)]
     done = subprocess.run(words, stdout=subprocess.PIPE, check=True)

@@ -205,7 +205,7 @@ def test_a_run_whose_files_go_to_a_bucket_has_twice_the_grace(demo: Stop) -> Non
 def test_an_artifact_without_a_grace_is_damaged(demo: Stop) -> None:
     demo.set(engine := recorded("TERM"), grace_s=None)
     demo.run(state__node_00=node())
-    assert "job.json has no grace_s" in demo()[1] and not engine.sent
+    assert "job.json does not describe a job" in demo()[1] and not engine.sent
 
 
 # ---- the stop mark

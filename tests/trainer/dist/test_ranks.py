@@ -610,7 +610,7 @@ def peak_mb():
 with join_process_group(env.parse_environment(os.environ), 60) as group:
     found = newest_verified(Path(os.environ["JOBC_RUN_DIR"], "checkpoints"), group)
     before = peak_mb()
-    loaded = found.load("weights.pt")
+    loaded = found.load_file("weights.pt")
     assert loaded.eq(1).all()
     print(round(peak_mb() - before), flush=True)
 """
