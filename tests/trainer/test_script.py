@@ -35,7 +35,7 @@ def test_a_full_disk_costs_lines_of_metrics_and_not_the_run(tmp_path: Path) -> N
     assert done.stderr.count("warning: metrics are not written: ") == 1
 
 
-ROOM = "rt._saver.wait(); resource.setrlimit(resource.RLIMIT_FSIZE, (-1, -1))"
+ROOM = "rt._saver.wait_on_all_ranks(); resource.setrlimit(resource.RLIMIT_FSIZE, (-1, -1))"
 
 
 @pytest.mark.parametrize("background", [True, False])
