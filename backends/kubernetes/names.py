@@ -15,7 +15,7 @@ from ...compiler.plan.launch_plan import LaunchPlan
 from .._shared.kubernetes_formats import DNS_NAME
 
 LONGEST = 63
-LONGEST_OBJECT = 253  # of an object whose name is no label
+LONGEST_OBJECT = 253  # maximum length of an object name that is not also used as a label
 PAYLOAD_SUFFIX = "-preflight"  # the longest suffix that jobctl preflight, jobctl smoke and jobctl shell append
 
 

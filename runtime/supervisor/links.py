@@ -51,9 +51,7 @@ class SupervisorLinks(threading.Thread):
     """The part common to both sides: a thread that may block, and that uses only its links and marks."""
 
     lost_s = LOST_S
-    then: int | None = (
-        None  # number of entries of `then`, or None if there are no steps whose files (steps.py) must be sent
-    )
+    then: int | None = None  # number of entries of `then`; None if no files of steps (steps.py) need to be sent
 
     def __init__(self, run: RunFolder, node: int) -> None:
         super().__init__(daemon=True, name="links")

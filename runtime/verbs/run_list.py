@@ -16,7 +16,7 @@ from ..engines.engine import State
 from ..run_folder.run import Run
 from .run_rows import MOST_FILES, RunRow, format_age, format_size, measure_disk_use
 
-RECORDED_STATES = (  # states that `jobc ls` prints; tools/pages/ls.py says what they mean
+RECORDED_STATES = (  # states that `jobc ls` prints, explained in tools/pages/ls.py
     "not started", "submitted", "live", "stopping", "done", "stopped", "preempted", "failed", "of another user",
     "incomplete", "other layout",
 )  # fmt: skip

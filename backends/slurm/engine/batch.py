@@ -115,7 +115,7 @@ class BatchAttempt:
         return self._record_and_leave(code, MEANING[code])
 
     def _link_named_log(self) -> None:
-        """Link the log to the name in backend.output. With --here, there is no log: the output goes to the terminal."""
+        """Link the log to the name in backend.output. With --here, output goes to the terminal, not to a log."""
         pattern = self.place.settings.get("output")
         log = self.run.path / f"logs/slurm-{self.job_id}.log"
         if pattern and not self.is_here and (why := link_log(log, pattern, self.place.project, os.environ)):

@@ -26,7 +26,7 @@ def artifact_containing(file: Path) -> Path:
 
 
 def explain_line(job: ExplainedJob, path: str, place: str, number: int) -> Iterator[str]:
-    """Yield the output lines for FILE:LINE, typed as `place`. Raises CompileError JC5006 if there is no such line."""
+    """Yield the output lines for FILE:LINE, typed as `place`. Raises CompileError JC5006 if the line does not exist."""
     lines = job.files[path]
     if path == PROGRAM:
         yield place

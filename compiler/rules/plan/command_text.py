@@ -123,7 +123,7 @@ def check_outside_code(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
         path = word.partition("=")[2] if word.startswith("-") and "=" in word else word
         if path.split("/")[0] == ".." or posixpath.normpath(path).startswith("../"):
             title = f"the command contains {path!r}, which is not in the copied folder"
-            because = "the ranks run in a copy of your folder, next to which there are no other files"
+            because = "the ranks run in a copy of your folder, and its parent folder is not copied"
             hint = "pass an absolute path, or run jobc in the folder that contains this path and your script"
             yield Diagnostic("JC3016", title, because, hint, key="command", severity=Severity.WARNING)
             return
