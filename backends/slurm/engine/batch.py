@@ -93,7 +93,7 @@ class BatchAttempt:
         """Run the tasks and return the job's exit code. srun: the srun command, and those of other groups"""
         if why := self._skip_reason():
             return self._record_and_leave(*why)
-        self._record_end()
+        self._record_job()
         self._link_named_log()
         try:
             words, *group_words = map(self._task_words, split_steps(srun))
@@ -105,13 +105,13 @@ class BatchAttempt:
             return self._record_and_leave(DATA_BROKEN, self._record_missing_access(blind))
         self._receive_signals(0)
         code = PREEMPTED if self.asked else self._run_groups_and_tasks(words, group_words, environ)
-        if self._groups.failure:
-            return self._record_and_leave(CRASHED, self._groups.failure)
         start = self._next_start(code)
         if start:
-            self._record_end(reason=f"exit {code}: {MEANING[code]}; requeued")
+            self._record_job(reason=f"exit {code}: {MEANING[code]}; requeued")
             if start == "queued" or self._requeue_job(code):
                 return code
+        elif self._groups.failure:
+            return self._record_and_leave(CRASHED, self._groups.failure)
         return self._record_and_leave(code, MEANING[code])
 
     def _link_named_log(self) -> None:
@@ -175,6 +175,9 @@ class BatchAttempt:
         try:
             self._groups.start(group_words, group_environ, self.run.path)
             return self.run.worst_exit(self._run_tasks(words, environ), self.place.job.nodes)
+        except OSError as error:
+            print(f"error: cannot start the command of a group: {error.strerror}", file=sys.stderr)
+            return CRASHED
         finally:
             self._groups.end()
 
@@ -238,7 +241,7 @@ class BatchAttempt:
             print(f"node {','.join(lost)} does not respond: the next attempt will not use it", flush=True)
         return requeue_without_lost_nodes(self.engine, self.run.path / "state", self.job_id, nodes, lost)
 
-    def _record_end(self, code: int | None = None, reason: str = "") -> None:
+    def _record_job(self, code: int | None = None, reason: str = "") -> None:
         end = {"exit": "" if code is None else code, "reason": reason}
         keys = {"job_id": self.job_id, **end, "here": "yes" if self.is_here else ""}
         write_small_file(self.run.path / f"state/job_{self.attempt}", keys=keys)
@@ -246,7 +249,7 @@ class BatchAttempt:
     def _record_and_leave(self, code: int, reason: str) -> int:
         """Record the run's end, remove its secrets, and return the exit code."""
         with contextlib.suppress(OSError):  # a full disk
-            self._record_end(code, reason)
+            self._record_job(code, reason)
         delete_run_secrets(self.run.path)
         return code
 

@@ -7,11 +7,15 @@ Source: slurm.schedmd.com/heterogeneous_jobs.html; 22.05 to 25.11.
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 END_S = 30  # time for a command to exit after SIGTERM
+# srun's exit status if it or its tasks were ended by SIGTERM. This is not a failure: Slurm (scancel, a preemption) or
+# the user is ending the job.
+ENDED_BY_SIGTERM = (-signal.SIGTERM, 128 + signal.SIGTERM)
 
 
 class GroupSteps:
@@ -36,9 +40,9 @@ class GroupSteps:
     def have_failed(self) -> bool:
         """Return whether a command has failed, and set `failure`."""
         for number, step in enumerate(self._steps, 1):
-            if step.poll() and not self.failure:
-                log = f"logs/group_{number}.log"
-                self.failure = f"the command of group {number} exited with {step.returncode}: see {log}"
+            code = step.poll()
+            if code and code not in ENDED_BY_SIGTERM and not self.failure:
+                self.failure = f"the command of group {number} exited with {code}: see logs/group_{number}.log"
         return bool(self.failure)
 
     def end(self) -> None:
