@@ -29,7 +29,7 @@ def main() -> int:
         require_same_accelerate_settings(config, env)
         if env.rank == 0:
             attempt_counter.record_start(env.run_dir, config.loop.max_fruitless)
-        if signals.received is not None:
+        if signals.is_stop_requested():
             raise StoppedBeforeTraining("stopped before the rendezvous was complete")
         code = train(config, env, signals)
         if env.rank == 0:
@@ -84,11 +84,11 @@ def train(config: TrainConfig, env: environment.RankEnvironment, signals: StopSi
         from .loop.loop import run_training
 
     even_alone, timeout_s = config.parallel.kind != "ddp", config.process_group.init_timeout_s
-    with join_process_group(env, timeout_s, signals.is_stopped, even_alone) as group:
+    with join_process_group(env, timeout_s, signals.is_stop_requested, even_alone) as group:
         assert env.run_dir is not None
         # any rank may record this because rank 0, which counts the starts, may see nothing but a lost peer
         signals.ends_with = partial(attempt_counter.record_normal_end, env.run_dir)
-        if signals.received is not None:
+        if signals.is_stop_requested():
             raise StoppedBeforeTraining("stopped before the first step")
         with watch_ranks(group, config) as watch:
             training = build(config, env, group)

@@ -71,7 +71,7 @@ def init(init_timeout_s: int = 300, step_timeout_s: int = 600, keep: int = 2, fo
     if keep < 1:
         raise BrokenInput(f"init(): keep={keep} would remove every checkpoint immediately", hint="keep=2")
     env = environment.parse_environment(os.environ)
-    joined = join_process_group(env, init_timeout_s, signals.is_stopped, even_alone=True)
+    joined = join_process_group(env, init_timeout_s, signals.is_stop_requested, even_alone=True)
     runtime = Runtime(env, signals, joined, env.run_dir or Path(folder), keep)
     runtime.group.use_timeout(step_timeout_s)
 
@@ -101,7 +101,7 @@ def _wait_for_launcher(signals: StopSignals) -> None:
     right away, the launcher would report it as the first failure and kill the peer.
     """
     deadline = time.monotonic() + PEER_ENDS_S
-    while signals.received is None and time.monotonic() < deadline:
+    while not signals.is_stop_requested() and time.monotonic() < deadline:
         time.sleep(0.02)
 
 
@@ -149,7 +149,7 @@ class Runtime:
         self._saver.report_finished_save()
         self._metrics.flush_if_due()
         if not self._stop:
-            stop = self._signals.received is not None or (self.is_first and stop_file(self.run_dir).exists())
+            stop = self._signals.is_stop_requested() or (self.is_first and stop_file(self.run_dir).exists())
             save = self.is_first and self._saver.request.is_made()
             stops, saves = self.group.start_sum([stop, save])()
             self._stop, self.save_asked = stops > 0, saves > 0
@@ -280,7 +280,7 @@ class Runtime:
         is_saved, self._is_checked = self._saver.wait_on_all_ranks(), True
         self._write_local()
         if not is_saved:
-            raise self._saver.failure_error(self._newest or 0)
+            raise self._saver.save_error(self._newest or 0)
 
     def _write_local(self) -> None:
         self._metrics.flush()
@@ -290,7 +290,7 @@ class Runtime:
         """Clean up. Exit code 0 becomes 1 if the last save failed and neither leave() nor finish() has checked it."""
         self._write_local()
         if self._saver.has_failed and not self._is_checked and self._exit_status in (None, 0):
-            exit_with_error(self._saver.failure_error(self._newest or 0))
+            exit_with_error(self._saver.save_error(self._newest or 0))
         keep_groups_alive()  # for a script that did not call finish()
         wait_for_gloo_threads()
 

@@ -36,7 +36,7 @@ def check(env: environment.RankEnvironment, signals: StopSignals) -> int:
         from .dist.process_group import join_process_group
 
     start = time.monotonic()
-    with join_process_group(env, TIMEOUT_S, signals.is_stopped) as group:
+    with join_process_group(env, TIMEOUT_S, signals.is_stop_requested) as group:
         hosts = set(group.gather_bytes(socket.gethostname().encode()[:64].ljust(64)))
         scope = f"{env.world_size} ranks on {len(hosts)} host{'s' * (len(hosts) > 1)}"
         results = [f"process group: {scope} in {time.monotonic() - start:.1f} s"]

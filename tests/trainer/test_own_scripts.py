@@ -136,8 +136,8 @@ def stops_when_told(project: Path, jobs: list[subprocess.Popen[str]], command: t
     job = make(project, jobs, "launcher=torchrun", command=command)
     job.start()
     job.wait_for(trains)
-    stop_code, code, said = job.stop()
-    assert (stop_code, code) == (0, 0) and "jobc: exit 0: stopped" in said, said
+    code_if_ending, code, said = job.stop()
+    assert (code_if_ending, code) == (0, 0) and "jobc: exit 0: stopped" in said, said
     assert "stopped" in job.status()
     for left in project.glob("out*"):
         shutil.rmtree(left)

@@ -78,7 +78,10 @@ class Training:
 
 
 def build(config: TrainConfig, env: RankEnvironment, group: RankGroup) -> Training:
-    """Return a Training. A rank enters a phase before each collective, so that the watchdog finds who delays others."""
+    """Read the data, build the model, and resume from a checkpoint if there is one.
+
+    A rank enters a phase before each collective, so that the watchdog can identify the rank that delays the others.
+    """
     assert env.run_dir is not None
     phases = group.phases
 

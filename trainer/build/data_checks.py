@@ -21,8 +21,10 @@ def check_enough_samples(order: SampleOrder, group: RankGroup, num_held_out: int
     """Raise BrokenInput if there are fewer samples than ranks or, with drop_last, fewer than one batch."""
     if order.num_samples < group.world_size:
         hint = "use more data, or fewer nodes and procs" if order.num_samples else "check the path of the data"
-        if num_held_out:
-            hint = f"data.val holds out {num_held_out:,} samples: use more data or a smaller share"
+        if num_held_out and order.num_samples:
+            hint += f"; {num_held_out:,} more are held out"
+        elif num_held_out:
+            hint = f"data.val holds out all {num_held_out:,} samples: use more data or a smaller share"
         samples = f"{order.num_samples:,} sample{'s' * (order.num_samples != 1)}"
         raise BrokenInput(f"data: {samples} for {group.world_size:,} ranks", hint=hint)
     if order.steps_per_epoch == 0:

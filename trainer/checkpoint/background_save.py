@@ -53,7 +53,7 @@ class BackgroundSaver:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="saver")
         self._under_way: tuple[int, Future[Path]] | None = None
         self._failures, self._why = 0, ""  # number of consecutive failures, and the reason for the last one
-        self._stall_is_told = False
+        self._has_warned_of_stall = False
 
     def save(
         self, step: int, contents: Callable[[Keep], Mapping[str, Content]], val_loss: float | None, wait: bool
@@ -67,11 +67,11 @@ class BackgroundSaver:
             final result.
         """
         former, waited_s = self._under_way, self._finish_last_save()
-        if former is not None and waited_s > STALL_S and not wait and not self._stall_is_told:
+        if former is not None and waited_s > STALL_S and not wait and not self._has_warned_of_stall:
             waited = f"all ranks waited {waited_s:.1f} s for the save of step {former[0]} before saving step {step}"
             key = "every_epochs" if self._config.every_epochs else "every_steps"
             print(f"warning: {waited}: save less often (checkpoint.{key}) (this warning is printed once)", flush=True)
-            self._stall_is_told = True
+            self._has_warned_of_stall = True
         in_background = self._config.background and not wait
         files = contents(self._snapshot.copy_tree if in_background else copy_to_cpu)
         if self._group.is_first:
@@ -101,7 +101,7 @@ class BackgroundSaver:
                 traceback.print_exception(error)
                 self.gives_up = True
 
-    def failure_error(self, step: int) -> TrainerError:
+    def save_error(self, step: int) -> TrainerError:
         """Return the error that ends the run on every rank after a checkpoint could not be saved."""
         if not self._group.is_first:
             return TrainerError(f"the state after step {step} was not saved; rank 0 printed the reason")

@@ -47,7 +47,10 @@ class StartingPoint:
 def checkpoint_files(
     step: int, parallel: Parallel, config: TrainConfig, group: RankGroup, parts: Parts, keep: Keep
 ) -> Mapping[str, Content]:
-    """Return a checkpoint's files on rank 0, {} on others. All ranks call this. Raises BrokenInput if not loadable."""
+    """Return a checkpoint's files on rank 0, and {} on other ranks. All ranks call this.
+
+    Raises BrokenInput for a state that could not be loaded later.
+    """
     random_states = group.gather(RandomState.capture(group.device).pack())
     weights, optimizer_state = parallel.weights(), {**parallel.optimizer_state(), NAMES: list(parallel.names)}
     if not group.is_first:

@@ -14,7 +14,7 @@ Keep = Callable[[Any], Any]  # converts tensors to what will be written: copies,
 
 
 class Snapshot:
-    """Owns the memory for one copy; `take` overwrites the previous copy."""
+    """Owns the memory for one copy; copy_tree() overwrites the previous copy."""
 
     def __init__(self) -> None:
         self._memory: dict[str, Tensor] = {}

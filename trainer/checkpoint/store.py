@@ -193,7 +193,7 @@ def remove_leftovers(root: Path) -> None:
 
 
 def checkpoints_newest_first(root: Path) -> list[Path]:
-    """Return all checkpoints, verified or not, by step, not by time, because clocks differ. Raises Unreadable."""
+    """Return all checkpoints, verified or not, newest first: by step, because clocks differ. Raises Unreadable."""
     try:
         listed = read_with_retries(os.listdir, root)
     except NOT_THERE:
@@ -216,7 +216,10 @@ def newest_verified(root: Path) -> tuple[Path | None, list[str]]:
 
 
 def find_problem(folder: Path) -> str | None:
-    """Return what is wrong with a checkpoint. Raises NewerFormatError, and Unreadable for a file that may be intact."""
+    """Return what is wrong with a checkpoint, or None if it is exactly as saved.
+
+    Raises NewerFormatError, and Unreadable for an existing file that cannot be read but may be intact.
+    """
     try:
         tree = parse_json(MANIFEST, read_with_retries(read_manifest, folder / MANIFEST))
         sound = tree[SEAL] == _manifest_hash(tree)
@@ -261,7 +264,7 @@ def _as_written(path: Path, size: int) -> WriteResult:
 
 
 def open_own(path: Path) -> BinaryIO:
-    """Open a regular file. Raises OSError for I/O errors, and untrusted_files.Unreadable for a symlink or a device."""
+    """Open a regular file. Raises OSError for I/O errors, and untrusted_files.Unreadable for any other kind of file."""
     try:
         return untrusted_files.open_regular(path, follow=False)
     except untrusted_files.Unreadable as error:

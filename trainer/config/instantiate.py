@@ -19,7 +19,7 @@ _TRAINER = os.path.dirname(os.path.dirname(__file__))
 
 
 def instantiate_target(tree: Any, where: str, *first: Any) -> Any:
-    """Call a target, after those in its arguments. where: the key, for messages; first: positional arguments"""
+    """Call a target; instantiate nested targets first. where: the key, for messages; first: positional arguments"""
     if not is_target(tree):
         return _instantiate_nested(tree, where)
     function = import_dotted_name(tree[KEY], where)
@@ -76,8 +76,8 @@ def run_user_code(work: Callable[[], Any], title: str) -> Any:
     try:
         return work()
     except Exception as error:
-        may_pass = isinstance(error, MemoryError | ConnectionError | TimeoutError)
-        if may_pass or type(error).__name__ == "OutOfMemoryError" or known_cause(error) is not None:  # torch's
+        is_oom = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"  # the second is torch's
+        if is_oom or isinstance(error, ConnectionError | TimeoutError) or known_cause(error) is not None:
             raise
         raise user_error(title, error) from error
 

@@ -21,7 +21,7 @@ _BROKEN: Any = object()  # placeholder for a value whose problem is already reco
 
 
 def parse_dataclass(tree: object, value_type: type[T]) -> tuple[T | None, list[str]]:
-    """Convert `tree`, a result of json.loads, to `into`. Return the instance (None if invalid) and the problems."""
+    """Convert `tree`, from json.loads, to `value_type`. Return the instance (None if invalid) and the problems."""
     problems: list[str] = []
     value = _make_reader(value_type)(tree, "", problems)  # type: ignore[arg-type]  # classes are hashable
     return (None if problems else value), problems
@@ -113,13 +113,15 @@ def _make_union_reader(members: tuple[Any, ...]) -> Reader:
     variants = [member for member in members if member not in (type(None), Target)]
     by_kind = {get_args(get_type_hints(v)["kind"])[0]: _make_reader(v) for v in variants} if len(variants) > 1 else {}
 
+    read_only_variant = _make_reader(variants[0]) if len(variants) == 1 else None
+
     def read_member(tree: object, path: str, problems: list[str]) -> Any:
         if tree is None and type(None) in members:
             return None
         if Target in members and target.is_target(tree):
             return _read_target(tree, path, problems)
-        if not by_kind:
-            return _make_reader(variants[0])(tree, path, problems)
+        if read_only_variant is not None:
+            return read_only_variant(tree, path, problems)
         if not isinstance(tree, Mapping):
             return _report_wrong_value(path, "an object", tree, problems)
         kind = tree.get("kind")

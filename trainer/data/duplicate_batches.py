@@ -59,7 +59,9 @@ class DuplicateBatchCheck:
             )
 
     def describe_doubt(self) -> str:
-        """Return a warning if ranks may have received the same samples, or "". Called at the end, after `judge`."""
+        """Return a warning if ranks may have received the same samples, or "". Called at the end, after
+        require_different_batches().
+        """
         doubtful = [(ranks, different) for ranks, different in self._alike if 1 < different < DIFFERENT]
         if not doubtful:
             return ""

@@ -44,7 +44,9 @@ class MicroBatch(NamedTuple):
 
 
 def fetch_batch(split: Split, slots: Slots) -> MicroBatch:
-    """Read a micro-batch. Built-in data marks padding in the targets; user data leaves it out."""
+    """Read a micro-batch. Built-in data marks padding in the targets; user data omits it. A rank that has only padding
+    still reads samples, but none of them count.
+    """
     indices_B, num_real, epoch = slots
     real_R, num_padding = indices_B[:num_real], len(indices_B) - num_real
     if isinstance(split, MapStyleSplit):
@@ -62,9 +64,7 @@ def fully_counted_slots(indices_B: Tensor) -> Slots:
 
 
 def training_slots(plan: SampleOrder, rank: int, world_size: int, micro: int, first_step: int) -> Iterator[Slots]:
-    """Yield the slots of a rank's micro-batches, one micro-batch at a time, starting at `first_step` and
-    never ending.
-    """
+    """Yield the slots of each of a rank's micro-batches, without end, starting at `first_step`."""
     step = first_step
     while True:
         indices_R, num_real = order.rank_shard(*plan.global_batch(step), rank, world_size)
@@ -106,9 +106,9 @@ class TrainingLoader:
         num_micro: int,
         config: LoaderConfig,
         device: torch.device,
-        moves: Callable[[], None] = lambda: None,
+        record_progress: Callable[[], None] = lambda: None,
     ) -> None:
-        self._num_micro, self._moves = num_micro, moves
+        self._num_micro, self._record_progress = num_micro, record_progress
         self._to = BatchCopier(device)
         if config.workers:
             self._batches = iter(read_in_workers(split, slots, config, device))
@@ -121,7 +121,7 @@ class TrainingLoader:
         return micro_batches
 
     def prefetch_next_step(self) -> None:
-        """While a GPU computes, read the next step's batches and start copying the first. A CPU is busy."""
+        """While a GPU computes, read the next step's batches and start copying the first. Does nothing on a CPU."""
         if self._to.stream is not None:
             self._next = self._next or self._read_step()
             self._to.start_copy(self._next[0].batch)
@@ -142,7 +142,7 @@ class TrainingLoader:
         try:
             for micro_batch in islice(self._batches, self._num_micro):
                 read.append(micro_batch)
-                self._moves()
+                self._record_progress()
             return read
         except (OSError, EOFError, RuntimeError) as error:  # the type depends on what the worker was doing
             if dead := _find_dead_worker(self._batches):

@@ -74,7 +74,7 @@ def derive_seed(*parts: int | str) -> int:
 
 
 def seed_random_draws(number: int) -> None:
-    """Seed the random generators for one sample, but not CUDA's, which torch.manual_seed would reset too."""
+    """Seed Python's, torch's CPU and NumPy's generators, but not CUDA's, which torch.manual_seed would reset too."""
     random.seed(number)
     torch.default_generator.manual_seed(number)
     if numpy := sys.modules.get("numpy"):

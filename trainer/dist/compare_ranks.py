@@ -20,8 +20,8 @@ from .hang_watch import HangWatchdog
 from .process_group import RankGroup, format_ranks
 
 BYTES = 768  # size of one rank's facts; rank_facts() truncates its values to fit
-CPU_MODEL = r"^model name\s*:\s*(.*)$"
-DRIVER_VERSION = r"Kernel Module.*?\s(\d+\.[\d.]+)\s"
+CPU_MODEL_PATTERN = r"^model name\s*:\s*(.*)$"
+DRIVER_VERSION_PATTERN = r"Kernel Module.*?\s(\d+\.[\d.]+)\s"
 
 
 def watch_ranks(group: RankGroup, config: TrainConfig) -> HangWatchdog:
@@ -45,9 +45,9 @@ def rank_facts(device: torch.device) -> dict[str, str]:
         "python": platform.python_version(),
         "torch": torch.__version__,
         "CPU capability": torch.backends.cpu.get_cpu_capability(),  # determines torch's kernels
-        "CPU": _match_in_file("/proc/cpuinfo", CPU_MODEL),  # determines the kernels of oneDNN and MKL
+        "CPU": _match_in_file("/proc/cpuinfo", CPU_MODEL_PATTERN),  # determines the kernels of oneDNN and MKL
         "GPU": torch.cuda.get_device_name(device) if is_gpu else "",
-        "GPU driver": _match_in_file("/proc/driver/nvidia/version", DRIVER_VERSION) if is_gpu else "",
+        "GPU driver": _match_in_file("/proc/driver/nvidia/version", DRIVER_VERSION_PATTERN) if is_gpu else "",
     }
     return {name: value.encode("ascii", "replace").decode()[:60] for name, value in facts.items() if value}
 
@@ -81,7 +81,7 @@ def describe_scattered_copy(facts_by_rank: Sequence[dict[str, str]], shards: int
 
 
 def _match_in_file(path: str, pattern: str) -> str:
-    """Return the first group of the match; "" if there is no match, or no such file."""
+    """Return the first group of the match; "" if there is no match, or the file cannot be read."""
     try:
         match = re.search(pattern, Path(path).read_text(errors="replace"), re.MULTILINE)
     except OSError:

@@ -106,7 +106,7 @@ PER_PROCESS_NAMES = LAUNCHER_NAMES[:5]  # only a launcher sets these; a cluster 
 
 @dataclass(frozen=True)
 class RankEnvironment:
-    """The variables that the trainer reads, parsed. A field is named like its variable. None = not set."""
+    """The variables that the trainer reads, parsed. A field is named by field_name_of_variable(). None = not set."""
 
     rank: int
     local_rank: int

@@ -146,12 +146,12 @@ def describe_culprit(statuses: Sequence[RankStatus | None], names: Sequence[str]
     description = f"in {last.phase} {name_step(last.place[0])} for {last.seconds:.0f} s"
     phases = {status.phase for status in alive}
     if len(behind) == len(names) or phases == {"data"}:
-        own = {
+        causes = {
             "validation": "each is waiting for its held-out data or is in measure()",
             "data": "each is waiting for its own data",
         }
         slow = "" if last.place[0] else "slow work, "
-        reason = own.get(last.phase, f"{slow}a broken network link, or a collective that some ranks never call")
+        reason = causes.get(last.phase, f"{slow}a broken network link, or a collective that some ranks never call")
         return f"all ranks have been {description}: {reason}"
     also = ", or for their held-out data as well" if phases == {"validation"} else ""
     has = "has" if len(behind) == 1 else "have"

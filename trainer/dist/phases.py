@@ -62,7 +62,7 @@ class Phases:
         self.since = self.moved = now
 
     def record_progress(self) -> None:
-        """Record progress within the phase."""
+        """Record progress without restarting the clock of this phase."""
         self.moved = time.perf_counter()
 
     def take_times(self) -> dict[Phase, float]:

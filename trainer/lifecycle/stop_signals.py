@@ -32,7 +32,7 @@ class StopSignals:
             signal.signal(number, self._handle_signal)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)  # see runtime/ranks/rank.py
 
-    def is_stopped(self) -> bool:
+    def is_stop_requested(self) -> bool:
         return self.received is not None
 
     def _handle_signal(self, number: int, frame: FrameType | None) -> None:

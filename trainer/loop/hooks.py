@@ -65,7 +65,7 @@ class Hooks:
 
     def collect_requests(self) -> StopAndSaveRequests:
         """Return the requests of this rank. Only rank 0 reads control files, so that each file counts once."""
-        stop = self.signals.received is not None
+        stop = self.signals.is_stop_requested()
         if not self.training.group.is_first:
             return StopAndSaveRequests(stop)
         stop = stop or stop_file(self.training.run_dir).exists()
@@ -131,7 +131,7 @@ class Hooks:
                 done, validation.result.loss if validation.result else None, wait=is_end or requests.save
             )
 
-    def stop_code(self, done: int, requests: StopAndSaveRequests, validation: ValidationOutcome) -> int | None:
+    def code_if_ending(self, done: int, requests: StopAndSaveRequests, validation: ValidationOutcome) -> int | None:
         """Return the exit code if the run ends before its last step, else None. Raise the validation's error if any."""
         if validation.error is not None:
             self.raise_validation_error(validation.error)
@@ -140,9 +140,9 @@ class Hooks:
             return None
         if not self.is_saved:
             self.raise_save_error(done)
-        return self.stop_exit_code(done)
+        return self.report_stop(done)
 
-    def stop_exit_code(self, done: int) -> int:
+    def report_stop(self, done: int) -> int:
         """Return the exit code of a run that has saved: DONE for control/STOP, else PREEMPTED; the same on all ranks.
 
         The ranks count the nodes on which control/STOP exists, because without a shared run folder it may appear on the
@@ -220,7 +220,7 @@ class Hooks:
         if not self.training.group.is_first:
             with suppress(Exception):  # the peer is lost because rank 0 has exited
                 self.training.group.start_sum([0.0])()
-        raise self.saver.failure_error(done)
+        raise self.saver.save_error(done)
 
     def raise_validation_error(self, failed: ValidationFailed) -> NoReturn:
         """Raise this rank's error, or wait until the rank with an error exits, so that its error is reported first."""

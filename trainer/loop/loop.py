@@ -126,4 +126,4 @@ def validate_save_stop(hooks: Hooks, done: int, requests: StopAndSaveRequests) -
     """After `done` steps, run the hooks that may end the run. Return the exit code if they end it, else None."""
     validation = hooks.run_validation(done)
     hooks.save_if_due(done, requests, validation)
-    return hooks.stop_code(done, requests, validation)
+    return hooks.code_if_ending(done, requests, validation)

@@ -92,9 +92,9 @@ class RankMetricsFile:
         return descriptor
 
     def _rotate_file(self, full: int) -> int:
-        """Rotate the file. On failure, the full one grows. Close it last, so that its descriptor is not reused."""
-        aside = f"{self.path}.{1 + max(map(_file_number, rotated_files(self.path)), default=0)}"
+        """Rotate the file, or keep the full one if that fails. Close it last, so that its descriptor is not reused."""
         try:
+            aside = f"{self.path}.{1 + max(map(_file_number, rotated_files(self.path)), default=0)}"
             os.rename(self.path, aside)
             try:
                 descriptor = run_folder.open_for_append(self.path, os.O_RDWR)

@@ -27,7 +27,10 @@ class StepProfiler:
         self._step = 0  # last step that was started
 
     def missing_profile_warning(self, done: int, total_steps: int) -> str:
-        """Return a warning if no attempt wrote a profile, nor will this one, which starts after `done` steps; or ""."""
+        """Return a warning if neither an earlier attempt nor this one writes a profile, else "".
+
+        done: number of steps before this attempt.
+        """
         if self._is_of_nobody:
             return f"{NO_PROFILE}: profile.ranks is empty"
         if self.steps is None or any(self._folder.glob(f"rank_{self._rank:02d}_*")):

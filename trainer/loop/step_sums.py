@@ -2,6 +2,8 @@
 
 Input:  a step's micro-batches, and the loss and number of items of each forward pass.
 Output: the factor by which each micro-batch's loss is multiplied before backward(), and the totals over all ranks.
+
+StopAndSaveRequests travel in the same message. StepResult is what the hooks receive after a step.
 """
 
 import math
@@ -115,7 +117,7 @@ class StepSums:
             self._exchange = self._training.group.start_sum_on_device(self._local)
 
     def loss_factor(self, number: int) -> float:
-        """Return the factor for a micro-batch's loss: 0 for padding; contains world_size, which DDP divides by."""
+        """Return the factor for a micro-batch's loss: 0 for padding, else world_size / items (backward() averages)."""
         return 0.0 if self.is_padding(number) else self._training.group.world_size / self.expected_items
 
     def wait_for_exchange(self) -> Callable[[], StepTotals]:

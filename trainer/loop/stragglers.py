@@ -53,7 +53,7 @@ class StragglerDetector:
 
 
 def find_straggler(work: Sequence[WorkTimes], least_s: float) -> tuple[int, str, float, float] | None:
-    """Return (rank, phase, its seconds, median seconds) of the slowest rank if it is least_s slower, else None."""
+    """Return (rank, phase, its seconds, median seconds) of the straggler, if any. least_s: minimum delay in seconds"""
     totals = [times.data + times.forward for times in work]
     median_s, rank_s = median_low(totals), max(totals)
     rank = totals.index(rank_s)

@@ -130,7 +130,9 @@ class Fsdp(StepperParallel):
 
 
 class ShardStepper(Stepper):
-    """Stepper for DTensors. Raises BrokenInput for an optimizer without support, like Adafactor in torch 2.13."""
+    """Stepper for DTensors. Raises BrokenInput in the first step if the optimizer does not support them, like Adafactor
+    in torch 2.13.
+    """
 
     has_stepped = False
 
@@ -161,7 +163,7 @@ def require_no_scalar_parameters(model: nn.Module) -> None:
 
 
 def require_sharded_state(state: Mapping[int, Mapping[str, Any]], parameters: Sequence[Tensor]) -> None:
-    """Raise BrokenInput for a tensor that may differ between ranks: it is neither sharded nor a single number."""
+    """Raise BrokenInput for a tensor, other than a single number, that is not sharded like its parameter."""
     for number, moments in state.items():
         for name, value in moments.items():
             if isinstance(value, DTensor):
@@ -196,7 +198,9 @@ def unsharded_tensor(value: Any) -> Any:
 
 
 def _large_enough(module: nn.Module, min_num_params: int) -> Iterator[nn.Module]:
-    """Yield the descendants with at least min_num_params parameters that no yielded one has, inner ones first."""
+    """Yield the descendants that have at least min_num_params parameters, inner ones first. The parameters of a yielded
+    module are not counted again for the modules that contain it.
+    """
     for child in module.children():
         inner = list(_large_enough(child, min_num_params))
         yield from inner

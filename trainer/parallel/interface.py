@@ -106,7 +106,9 @@ class StepperParallel:
 
 
 def copy_from_rank_0(model: nn.Module, group: RankGroup) -> None:
-    """Broadcast rank 0's parameters and buffers, as DDP does, but not fully_shard (torch 2.13) or DeepSpeed 0.19.8."""
+    """Broadcast rank 0's parameters and buffers. DDP does this itself; fully_shard (torch 2.13) does not, and DeepSpeed
+    0.19.8 broadcasts only parameters.
+    """
     named = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     lines = [f"{name} {value.dtype} {list(value.shape)}" for name, value in named.items()]
     require_same_on_ranks(lines, "the model", group)

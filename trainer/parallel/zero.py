@@ -177,8 +177,9 @@ class Zero:
             groups = self.optimizer.state_dict()["param_groups"]
             self.optimizer.load_state_dict({**optimizer_own_state(state), "param_groups": groups})
             return
-        flat = "fp32_partitioned_groups_flat" if self.stage == 3 else "single_partition_of_fp32_groups"
-        for tensor in getattr(self.optimizer, flat):  # as AdamW itself does in its first step
+        zero = self.optimizer
+        flat = zero.fp32_partitioned_groups_flat if self.stage == 3 else zero.single_partition_of_fp32_groups
+        for tensor in flat:  # as AdamW itself does in its first step
             moments = {name: torch.zeros_like(tensor) for name in MOMENTS}
             self.optimizer.optimizer.state[tensor] = {"step": torch.tensor(float(self.steps)), **moments}
         self._link_states()

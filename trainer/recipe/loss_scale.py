@@ -20,7 +20,7 @@ class LossScale:
         self.factor = FIRST if used else 1.0
         self.good_steps = 0
 
-    def update_and_check(self, finite: bool) -> bool:
+    def update(self, finite: bool) -> bool:
         """Update the factor after the backward passes of a step. Return whether to skip the step because of overflow.
 
         finite: whether all gradients are finite.

@@ -92,7 +92,7 @@ class Stepper:
         norm = norm * factor if math.isfinite(loss) else math.nan
         is_finite = math.isfinite(norm)
         # a NaN or Inf loss is not caused by the loss scale, which is applied afterwards
-        skipped = (is_finite or math.isfinite(loss)) and self.scale.update_and_check(is_finite)
+        skipped = (is_finite or math.isfinite(loss)) and self.scale.update(is_finite)
         if is_finite:  # the same on all ranks
             if clip_norm is not None:
                 factor *= min(1.0, clip_norm / (norm + CLIP_EPS))
@@ -136,15 +136,18 @@ def reorder_state(state: Mapping[str, Any], names: Sequence[str]) -> dict[str, A
     saved = state[NAMES]
     if difference := sorted(set(saved) ^ set(names)):
         raise ValueError("\n".join(["the optimizer has other parameters:", *difference]))
+    unnamed = {key: value for key, value in state.items() if key != NAMES}
+    if list(saved) == list(names):  # a custom optimizer's state may not be numbered by parameter
+        return unnamed
     numbers = {name: number for number, name in enumerate(names)}
     moments = {numbers[saved[number]]: moment for number, moment in state["state"].items()}
-    return {**{key: value for key, value in state.items() if key != NAMES}, "state": moments}
+    return {**unnamed, "state": moments}
 
 
 def require_no_scheduler(groups: Sequence[Mapping[str, Any]]) -> None:
     """Raise BrokenInput for an optimizer with a torch scheduler, which adds `initial_lr` to its groups (torch 2.13)."""
     if any("initial_lr" in group for group in groups):
-        raise BrokenInput("optim: a torch.optim.lr_scheduler is attached to the optimizer", hint=OWN_SCHEDULE)
+        raise BrokenInput("optim: the optimizer has a scheduler from torch.optim.lr_scheduler", hint=OWN_SCHEDULE)
 
 
 def require_no_closure(optimizer: Optimizer) -> None:
