@@ -34,14 +34,14 @@ def main(words: "list[str]") -> int:
         return _print_help(name)
     words.remove(name)
     os.environ.pop("POSIXLY_CORRECT", None)  # with it, bash exits if the environment has a function named exec
-    main = _import_verb_module(name).main
+    main = _import_program(name).main
     if name in VERBS:
         main = partial(import_module(f"{PACKAGE}.system.command_line").run_verb_until_ended, main)
     code: int = main(words)
     return code
 
 
-def _import_verb_module(name: str):  # type: ignore[no-untyped-def]
+def _import_program(name: str):  # type: ignore[no-untyped-def]
     if name in ENGINE_PROGRAMS:
         return import_module(f"jobc_engine.{name}")
     return import_module(f"{PACKAGE}.{PROGRAMS.get(name, 'verbs')}.{name}")

@@ -21,12 +21,12 @@ _SECRET = re.compile(
     r"|id_(rsa|dsa|ecdsa|ed25519)[^/]*|[^/]*\.(pem|key|p12|pfx|env)"
     r"|[^/]*(secret|credential|password)[^/.]*(\.(json|ya?ml|toml|ini|cfg|conf|txt|properties|xml))?)",
     re.DOTALL | re.IGNORECASE,
-)  # files with these names are copied only if git tracks them
+)  # such files are copied only if git tracks them, and never linked
 _PRUNED = frozenset((b".git", b".venv", b"__pycache__"))
 
 
 def looks_secret(path: str) -> bool:
-    """Return whether a relative path is typical of secrets. Source code and data sets about secrets are not."""
+    """Return whether a relative path looks like a file with secrets. A name such as password_strength.py does not."""
     return _SECRET.fullmatch(path) is not None
 
 

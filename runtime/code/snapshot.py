@@ -207,7 +207,7 @@ def link_ignored(copy: _CodeCopy, ignored: list[str], project: Path, runs: Path,
         if _holds_jobs(target):
             continue
         contains_run = target in (runs, *runs.parents, *artifacts.parents)  # a link would make the run contain itself
-        is_left_out = looks_secret(link.name) or _is_environment(target) or contains_run
+        is_left_out = looks_secret(name) or _is_environment(target) or contains_run
         if not is_linked or is_left_out or len(links.linked) == MOST_LINKS:
             links.left_out.append(name)
         else:
@@ -244,7 +244,7 @@ def _total_size(root: Path, paths: list[bytes]) -> int:
 def _describe_plain_copy(root: Path, files: CodeFiles, size: int) -> None:
     why = f"because {quote_shell_word(str(root))} is not in a git repository"
     count = f"{len(files.paths)} file{'' if len(files.paths) == 1 else 's'}"
-    names = _abbreviate_names(list(map(os.fsdecode, files.paths)), 3)
+    names = _abbreviate_names(list(map(os.fsdecode, files.paths)), 3) or "none"
     print(f"code: copying {count} ({format_size(size)}), {why}: {names}", file=sys.stderr)
     if files.secrets:
         names = " ".join(quote_shell_word(name) for name in files.secrets[:MOST_SECRETS])
@@ -274,7 +274,7 @@ def _list_folders(folder: str | Path) -> list[str]:
 
 
 def _abbreviate_names(names: list[str], max_names: int) -> str:
-    """Return the first `most` names, quoted and truncated to 16 characters, and how many more there are."""
+    """Return the first `max_names` names, quoted and truncated to 16 characters, and how many more there are."""
     quoted = [quote_shell_word(name) for name in names[:max_names]]
     shown = [name if len(name) <= NAME_WIDTH else f"{name[: NAME_WIDTH - 1]}…" for name in quoted]
     more = f" and {len(names) - max_names} more" if len(names) > max_names else ""

@@ -134,7 +134,7 @@ class ContainerNode:
         )
 
     def _mount_options(self) -> Iterator[str]:
-        """Yield values for --mount: the spec's mounts, then the job's existing folders that they do not cover.
+        """Yield values for --mount: the spec's mounts, then the job's existing folders that are not already a target.
 
         Raises NodeFailure if one of the spec's paths is missing.
         """
@@ -155,7 +155,7 @@ class ContainerNode:
         yield self.project
         yield os.path.join(self.project, self.settings.code_root)
         run_root = Path(environ.get("JOBC_RUN_ROOT") or self.project).absolute()
-        yield str(next(folder for folder in (run_root, *run_root.parents) if folder.is_dir()))
+        yield str(next(folder for folder in (run_root, *run_root.parents) if os.path.isdir(folder)))
         yield environ.get("TMPDIR") or "/tmp"
         yield environ.get("JOBC_INIT_FROM", "")
         yield environ.get("JOBC_RUN_DIR", "")

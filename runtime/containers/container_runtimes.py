@@ -90,7 +90,7 @@ def error_hint(line: str) -> str:
 
 
 def docker_command(container: ContainerStart, options: Sequence[str] = ()) -> list[str]:
-    """Return the command that starts bash. options: those of `docker run` that only this start has"""
+    """Return the command that starts bash. options: more options of `docker run`"""
     words = [
         "docker",
         "run",

@@ -148,12 +148,14 @@ class Place:
         for run in all_runs:
             if run.is_mine:
                 return run
-        title, hint = f"job {self.job.name} has no run", "jobctl submit creates a run; JOBC_RUN_ROOT sets the run root"
+        title = f"job {self.job.name} has no run in {runs}"
+        hint = "jobctl submit creates a run; JOBC_RUN_ROOT sets the run root"
         if all_runs:
             newest = all_runs[0]
-            title += f" of yours: the newest run belongs to {owner_name(newest.path)}"
+            owner = owner_name(newest.path)
+            title = f"you have no run of job {self.job.name} in {runs}; the newest run belongs to {owner}"
             hint = f"to select it: --run {newest.id}; jobctl status --all lists all runs"
-        raise Failure(f"{title} in {runs}", hint)
+        raise Failure(title, hint)
 
 
 def _describes_job(settings: Mapping[str, Any]) -> bool:

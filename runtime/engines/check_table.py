@@ -47,7 +47,7 @@ class Table:
         self.outputs = [NodeOutput(name) for name in names]
         self.position = {name: node for node, name in enumerate(names)}
         self.rows: dict[tuple[str, ...], CheckRow] = {}
-        self.same: dict[tuple[str, str], dict[int, str]] = {}  # check, hint -> each node's value
+        self.same: dict[str, tuple[str, dict[int, str]]] = {}  # check -> first node's hint, each node's value
 
     def add(self, line: str) -> None:
         """Parse one line from stdin and add it to the table."""
@@ -60,7 +60,7 @@ class Table:
         if fields[0] in ("ok", "FAIL"):
             self.add_check(node, fields[0], fields[1], fields[2], fields[3], fields[4])
         elif fields[0] == "same":
-            self.same.setdefault((fields[1], fields[3]), {})[node] = fields[2]
+            self.same.setdefault(fields[1], (fields[3], {}))[1][node] = fields[2]
         elif fields[0] == "name":
             output.name = fields[1]
         elif text == "end":
@@ -106,7 +106,7 @@ class Table:
             if not output.ended:
                 why = ": ".join(filter(None, ("no answer", output.error or "; ".join(output.lines))))
                 self.add_check(node, "FAIL", "answer", why, output.hint or _unreachable_host_hint(why, output.name))
-        for (check, hint), values in self.same.items():
+        for check, (hint, values) in self.same.items():
             self.compare(check, hint, values)
         checks = list(dict.fromkeys(row.check for row in self.rows.values()))
         rows = sorted(

@@ -135,9 +135,15 @@ class NewRun:
         _call_or_fail(f"create the folder {part}", part.mkdir)
         self._unfinished = self._unfinished or part
         _call_or_fail(f"copy the artifact to {part}", lambda: copy_read_only(self.place.artifact, part))
-        if os.path.lexists(self.artifact):  # or else, the rename fails because the other folder is not empty
-            raise Failure(f"another jobctl submit is already starting attempt {self.attempt} of run {self.run.id}")
-        _call_or_fail(f"create the folder {self.artifact}", lambda: part.rename(self.artifact))
+        try:
+            if os.path.lexists(self.artifact):
+                raise FileExistsError
+            part.rename(self.artifact)
+        except OSError as error:
+            if os.path.lexists(self.artifact):
+                why = f"another jobctl submit is already starting attempt {self.attempt} of run {self.run.id}"
+                raise Failure(why) from error
+            raise _failure_for_error(f"create the folder {self.artifact}", error) from error
         if self._unfinished == part:
             self._unfinished = self.artifact
 
@@ -333,7 +339,7 @@ def _silent_s(making: Path) -> float | None:
 
 def _existing_run_failure(folder: Path) -> Failure:
     if not is_mine(folder):
-        hint = "choose another --run-id, or submit the sweep again, which gives it a new run ID"
+        hint = "choose another --run-id; for a point of a sweep, submit the whole sweep again"
         return Failure(f"{folder} exists, and belongs to {owner_name(folder)}", hint)
     if is_complete_run(folder):
         hint = f"resume that run with jobctl submit --resume {folder.name}"

@@ -92,7 +92,7 @@ class SweepEngine(Engine):
         if not is_complete_run(run.path):
             return State("not started", "not started")
         if not run.is_mine:
-            return State("of another user", f"of another user: {run.path} belongs to {owner_name(run.path)}")
+            return State("of another user", f"{run.path} belongs to {owner_name(run.path)}")
         return self.engine_of(run).state(run)
 
     def _sweep_state(self, sweep: Run) -> State:

@@ -211,7 +211,7 @@ class Run:
     def first_failure(self) -> dict[str, str]:
         """Return `node`, `reason` and `log` (a file name) of the newest attempt's first failure, or {} if none."""
         path = self.path / "exit" / str(self.attempt) / "first"
-        if not path.is_file():
+        if not os.path.isfile(path):  # unlike Path.is_file(), it returns False if the folder cannot be read
             return {}
         keys = read_keys(path)
         node, rank = number_or_none(keys.get("node", "")), number_or_none(keys.get("rank", ""))

@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ..system.text import count_of
+from ..system.text import format_count
 
 DEVICES = Path("/dev")
 KFD = Path("/sys/class/kfd/kfd/topology/nodes")  # AMD's driver: a folder for each CPU and GPU; gpu_id is 0 for CPUs
@@ -26,7 +26,7 @@ def run_header_lines(environ: Mapping[str, str]) -> Iterator[str]:
     yield f"run {environ['JOBC_RUN_ID']} of {environ['JOBC_JOB_NAME']}, attempt {environ['JOBC_ATTEMPT']}{engine}"
     hosts = environ["JOBC_NODE_LIST"]
     meet = f"{environ['JOBC_HEAD_ADDR']}:{environ['JOBC_HEAD_PORT']}"
-    size = f"{count_of(nodes, 'node')} x {count_of(procs, 'rank')} = world size {nodes * procs}"
+    size = f"{format_count(nodes, 'node')} x {format_count(procs, 'rank')} = world size {nodes * procs}"
     yield f"{size}, on {hosts}; rendezvous at {meet}"
     if int(environ.get("JOBC_GPUS") or 0):
         yield f"GPUs of this node: {describe_gpus(environ) or 'none visible'}"
@@ -37,7 +37,8 @@ def warn_about_few_cores(environ: Mapping[str, str], ranks: int, cores: int) -> 
     threads = int(environ.get("OMP_NUM_THREADS") or 1)
     if cores >= ranks * threads:
         return ""
-    given = f"{count_of(ranks, 'rank')} x {count_of(threads, 'thread')} on {count_of(cores, 'CPU core')} of this node"
+    demand = f"{format_count(ranks, 'rank')} x {format_count(threads, 'thread')}"
+    given = f"{demand} on {format_count(cores, 'CPU core')} of this node"
     return f"warning: {given}: training will be slow; set cpus={ranks * threads} or more, or fewer threads"
 
 

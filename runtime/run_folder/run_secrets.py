@@ -16,9 +16,9 @@ from .removal import remove_folder
 
 
 def secrets_folder_of_run(run: Path) -> Path:
-    """Return the folder with a run's secrets. The folder's name ends with a hash of the run's path and random key:
-    another run root may have the same IDs, and a container with the same home may have another volume at the same path.
+    """Return the folder with a run's secrets. Its name ends with a hash of the run's path and of its random key.
 
+    Another run root may have the same IDs, and a container with the same home may have another volume at the same path.
     run: resolved path
     """
     root = os.environ.get("JOBC_SECRETS_ROOT") or f"{os.environ.get('HOME') or '/nonexistent'}/.jobc/secrets"

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..system.text import count_of
+from ..system.text import escape_unprintable, format_count
 
 MOST_S = 2.0  # time limit for the scan, because a scheduler kills a job soon after the job's own time limit
 MOST_NAMES, MOST_CHARACTERS = 3, 48
@@ -43,7 +43,7 @@ class FilesWrittenByProgram:
             return []
         deadline = time.monotonic() + most_s
         links: list[str] = []
-        folder = _escape_unprintable(str(self.folder))
+        folder = escape_unprintable(str(self.folder))
         in_run = self._describe_changed_files([str(self.folder)], links, deadline, f"in {folder}")
         through_links = self._describe_changed_files(
             links, [], deadline, "through links into the project, where all runs write"
@@ -74,7 +74,7 @@ class FilesWrittenByProgram:
         names = ", ".join(_shorten_name(name) for name in largest)
         if len(sizes) > len(largest):
             names += f" and {len(sizes) - len(largest)} more"
-        files = count_of(len(sizes), "file")
+        files = format_count(len(sizes), "file")
         return f"script wrote {at_least}{files} ({format_size(sum(sizes.values()))}) {where}: {names}"
 
 
@@ -98,10 +98,5 @@ def format_size(size: float) -> str:
 
 
 def _shorten_name(name: str) -> str:
-    name = _escape_unprintable(name)
+    name = escape_unprintable(name)
     return name if len(name) <= MOST_CHARACTERS else f"…{name[1 - MOST_CHARACTERS :]}"
-
-
-def _escape_unprintable(text: str) -> str:
-    """Escape control characters and bytes that are not valid text."""
-    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)

@@ -185,9 +185,10 @@ class Bucket:
         accepted_statuses: tuple[int, ...] = (200, 204),
         max_bytes: int = 0,
     ) -> HttpResponse:
-        """Send a request, retry while the store is unavailable or busy, and return a response with a status in `fine`.
+        """Send a request, retry while the store is unavailable or busy, and return the response.
 
-        most: limit on the body in bytes, if higher than LARGEST_ANSWER. Raises BucketError.
+        accepted_statuses: any other status raises BucketError.
+        max_bytes: limit on the body, if higher than LARGEST_ANSWER
         """
         path = self._base + "/" + (self._prefix + key if key is not None else "")
         failure = ""

@@ -206,4 +206,6 @@ class BucketNode:
         except (BucketError, OSError) as error:
             if str(error) not in self.warned:
                 self.warned.add(str(error))
-                print(f"jobc: warning: {error}; trying again", file=sys.stderr, flush=True)
+                hint = getattr(error, "hint", "")
+                more = f"\n  hint: {hint}" if hint else ""
+                print(f"jobc: warning: {error}; trying again{more}", file=sys.stderr, flush=True)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 
+from ..system.text import escape_unprintable
+
 TRACEBACK = "Traceback (most recent call last)"
 MOST_CHARACTERS = 160
 MOST_LINES_AFTER = 20  # the message, and libraries' output at exit; more lines mean that the program continued
@@ -68,5 +70,5 @@ def _user_code_position(frames: list[tuple[str, str]], code: str) -> str:
 
 
 def _escape_and_shorten(text: str) -> str:
-    text = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+    text = escape_unprintable(text)
     return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"

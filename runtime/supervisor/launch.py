@@ -135,7 +135,8 @@ class _NodeLaunch:
 
 
 def _step_command_words(payload: str, timeout_s: int) -> tuple[list[str], int]:
-    """Return the words that precede the launcher, which run `before`, `per_node` and `then`, and how many `then` has.
+    """Return the words that start steps.py ([] without `before`, `per_node` and `then`), and how many `then` entries it
+    has.
 
     The variables are removed from the ranks' environment. The variables for `after` stay, for the supervisor.
     """

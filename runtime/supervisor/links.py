@@ -162,8 +162,10 @@ class SupervisorLinks(threading.Thread):
         current = self._marks.get(kind)
         if current is not None:
             is_next_mpirun = kind == "mpi" and mark != current  # in a job with `then`
-            codes_and_keys = mark["code"], mark["keys"], current["code"], current["keys"]
-            if not is_next_mpirun and not (kind == "first" and is_earlier_failure(*codes_and_keys)):
+            is_earlier = kind == "first" and is_earlier_failure(
+                mark["code"], mark["keys"], current["code"], current["keys"]
+            )
+            if not (is_next_mpirun or is_earlier):
                 return False
         self._marks[kind] = mark
         for link in self._links:

@@ -192,7 +192,7 @@ class NodeEnding:
         return True
 
     def _resume_command(self, code: int) -> str:
-        """Return the resume command, or "" if nothing can be resumed, or on nodes other than 0: it is printed once."""
+        """Return the resume command, or "" if nothing can be resumed or this is not node 0, which alone prints it."""
         has_progress = self.run_folder.ended_commands_file.exists() or any(self.run_folder.checkpoints.glob("step_*"))
         saved = code == exit_codes.CRASHED and has_progress
         content = read_small_file(self.run_folder.resume_command)

@@ -26,6 +26,7 @@ from .. import exit_codes
 from ..run_folder.node_log import NodeLog
 from ..run_folder.run_folder import RunFolder, parse_count, read_small_file, reserve_small_file, write_small_file
 from ..run_folder.run_header import run_header_lines, warn_about_few_cores
+from ..run_folder.stopping import write_stop_mark
 from ..run_folder.written_files import FilesWrittenByProgram
 from ..system import processes
 from ..system.failure import Failure, print_failure
@@ -213,10 +214,9 @@ class Supervisor:
 
     def mark_stopped(self) -> None:
         try:
-            self.run_folder.stop_mark.parent.mkdir(exist_ok=True)
-            self.run_folder.stop_mark.touch()
-        except OSError as error:
-            self.output.print_jobc_line(f"cannot write the stop mark: {error}")
+            write_stop_mark(self.run_folder.path)
+        except Failure as failure:
+            self.output.print_jobc_line(failure.title)
 
     def _ask_to_stop(self, number: int, why: str) -> None:
         """Ask the ranks to save and exit. `number` is SIGTERM even for SIGHUP because few programs save on SIGHUP."""

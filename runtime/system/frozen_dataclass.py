@@ -33,7 +33,7 @@ def _make_frozen_class(cls: Any) -> Any:
 
 
 class _FrozenMethods:
-    """The methods of all classes."""
+    """Methods that the decorator adds to each class."""
 
     _frozen_fields: dict[str, dataclasses.Field[Any]]
 

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 
 class LogOutput:
-    """Standard output for logs. Control sequences are removed if it is a terminal, which would execute them."""
+    """Standard output for logs. On a terminal, control sequences are removed, except colors and progress bars."""
 
     def __init__(self, is_foreign: bool = False) -> None:
-        """is_foreign: whether another user wrote the logs; control sequences are then removed from every output"""
+        """is_foreign: whether another user wrote the logs; they are then filtered on every output"""
         is_raw = not (is_foreign or sys.stdout.isatty())
         self._decoder = None if is_raw else codecs.getincrementaldecoder("utf-8")("replace")
 

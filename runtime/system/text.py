@@ -33,7 +33,7 @@ def one_line(text: str) -> str:
     return printable(text.replace("\n", " ")).strip()
 
 
-def count_of(number: int, noun: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """Return "1 node" or "2 nodes"."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
@@ -42,3 +42,8 @@ def describe_ranks(ranks: Sequence[int]) -> str:
     """Return "rank 3" or "ranks 0 1 2"; after 16 ranks, the rest is printed as a count."""
     more = f" and {len(ranks) - MOST_RANKS} more" if len(ranks) > MOST_RANKS else ""
     return f"rank{'' if len(ranks) == 1 else 's'} {' '.join(map(str, ranks[:MOST_RANKS]))}{more}"
+
+
+def escape_unprintable(text: str) -> str:
+    """Escape control characters and bytes that are not valid text."""
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)

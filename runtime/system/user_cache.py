@@ -29,7 +29,7 @@ def read(kind: str, key: bytes) -> bytes | None:
 
 
 def write(kind: str, key: bytes, result: bytes, max_files: int) -> None:
-    """Write the result for a key. most: maximum number of files in the folder `kind`"""
+    """Write the result for a key. max_files: maximum number of files in the folder `kind`"""
     with suppress(OSError):
         path = _result_path(kind, key)
         folder, new = os.path.dirname(path), f"{path}.{os.getpid()}"

@@ -49,15 +49,15 @@ def main(argv: list[str]) -> int:
         folders = _select_folders(engine, run, options.keep_checkpoints)
         if folders:
             names = f": {' '.join(folder.path.name for folder in folders)}" if options.keep_checkpoints else ""
-            size_text = _printed_size(_total_size(folders))
-            about = f"{_format_run_age(run):>6} old  {size_text:>6}  {engine.describe_outcome(run)}"
+            run_size = _total_size(folders)
+            about = f"{_format_run_age(run):>6} old  {_format_bytes(run_size):>6}  {engine.describe_outcome(run)}"
             _print_line(f"{run.id:<22}  {about}{names}")
-            size += _total_size(folders)
+            size += run_size
             removals += folders
     if not removals:
         _print_line("nothing to remove")
         return 0
-    _print_line(f"total {_printed_size(size)}")
+    _print_line(f"total {_format_bytes(size)}")
     if not (options.yes or _is_confirmed()):
         _print_line("nothing was removed; --yes removes these")
         return 0
@@ -100,7 +100,7 @@ def _print_line(line: str) -> None:
 
 
 def find_old_runs(place: Place, engine: Engine, keep: int) -> tuple[list[Run], list[str]]:
-    """Return this user's finished runs of this job, newest first, except the newest `keep`; and lines that say why
+    """Return this user's finished runs of this job, newest first, except the newest `keep`; and lines that explain why
     others are kept. Incomplete runs are not mentioned.
     """
     runs, spared, finished = [], [], []
@@ -182,7 +182,7 @@ def _total_size(folders: Sequence[FolderToRemove]) -> int:
     return sum(measure_disk_use(folder.path, sys.maxsize).bytes for folder in folders)
 
 
-def _printed_size(size: int) -> str:
+def _format_bytes(size: int) -> str:
     return format_size(DiskUse(size, True))
 
 
@@ -229,6 +229,6 @@ def _remove_unless_restarted(place: Place, engine: Engine, removal: FolderToRemo
         why = f": {error.strerror}" if error.strerror else ""
         print(f"error: cannot remove {quote_shell_word(str(removal.path))}{why}", file=sys.stderr)
         return 1
-    runs = place.job.runs
-    _print_line(f"removed {removal.path.relative_to(runs if runs in removal.path.parents else runs.parent)}")
+    parents = [folder for folder in (place.job.runs, place.job.runs.parent) if folder in removal.path.parents]
+    _print_line(f"removed {removal.path.relative_to(parents[0]) if parents else removal.path}")
     return 0

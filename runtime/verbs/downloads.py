@@ -14,6 +14,8 @@ from ..node.node_start import launch_command_of_node, run_program
 from ..system.failure import Failure, print_failure
 
 HUB_CLIENTS = ("hf", "huggingface-cli")  # the second is its name before huggingface_hub 0.34
+NOT_FOUND = 127
+_RUN_HUB_CLIENT = 'for c in "$0" "$1"; do command -v "$c" >/dev/null && shift && exec "$c" "$@"; done; exit 127'
 
 
 def download_items(place: Place, items: Iterable[Mapping[str, str]]) -> None:
@@ -27,13 +29,11 @@ def _download_item(place: Place, item: Mapping[str, str]) -> bool:
     print(f"== {item['what']}", flush=True)
     if item["kind"] == "run":
         return _run_in_environment(place, "bash", "-c", item["what"]) == 0
-    for client in HUB_CLIENTS:
-        if _run_in_environment(place, "sh", "-c", f"command -v {client} >/dev/null") == 0:
-            revision = ["--revision", item["revision"]] if item.get("revision") else []
-            return (
-                _run_in_environment(place, client, "download", item["what"], "--repo-type", item["kind"], *revision)
-                == 0
-            )
+    revision = ["--revision", item["revision"]] if item.get("revision") else []
+    options = ["download", item["what"], "--repo-type", item["kind"], *revision]
+    code = _run_in_environment(place, "sh", "-c", _RUN_HUB_CLIENT, *HUB_CLIENTS, *options)
+    if code != NOT_FOUND:
+        return code == 0
     title = "hf is not installed in the job's environment"
     sys.stdout.flush()
     print_failure(Failure(title, "run pip install huggingface_hub in that environment"))

@@ -9,7 +9,7 @@ from typing import Any
 from ..engines.artifact_location import Place
 from ..exit_codes import CRASHED, DATA_BROKEN, DONE, INTERRUPTED, MEANING, PEER_LOST, PREEMPTED, RENDEZVOUS_FAILED
 from ..system.command_line import run_verb
-from ..system.text import count_of, one_line, printable
+from ..system.text import format_count, one_line, printable
 
 RESUME = "jobctl submit --resume RUN_ID"
 NEXT_STEP = {
@@ -53,7 +53,7 @@ def _describe_size(settings: dict[str, Any]) -> str:
     nodes, gpus, node = settings.get("nodes", 1), settings.get("gpus", 0), settings.get("node") or {}
     procs = node.get("procs", 1)
     processes = f"{procs} process{'' if procs == 1 else 'es'}"
-    counts = f"{count_of(nodes, 'node')} × {processes}, {count_of(gpus, 'GPU')} per node"
+    counts = f"{format_count(nodes, 'node')} × {processes}, {format_count(gpus, 'GPU')} per node"
     return f"{counts}: world size {nodes * procs}"
 
 

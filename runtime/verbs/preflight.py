@@ -13,8 +13,8 @@ from ..system.command_line import Parser
 
 def main(argv: list[str]) -> int:
     place = Place.program_location()
-    engine = starting_engine(place)
-    result = engine.preflight(place, parser(engine).parse_args(argv))
+    options = parser(place.engine()).parse_args(argv)
+    result = starting_engine(place).preflight(place, options)
     return result if isinstance(result, int) else result.print()
 
 

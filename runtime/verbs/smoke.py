@@ -13,9 +13,8 @@ from ..system.command_line import Parser
 
 def main(argv: list[str]) -> int:
     place = Place.program_location()
-    engine = starting_engine(place)
-    parser(engine).parse_args(argv)
-    return engine.smoke(place)
+    parser(place.engine()).parse_args(argv)
+    return starting_engine(place).smoke(place)
 
 
 def parser(engine: Engine) -> Parser:

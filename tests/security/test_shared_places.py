@@ -66,7 +66,7 @@ def test_reading_the_run_of_another_user_writes_nothing_there(both_users: Shared
 def test_a_user_without_a_run_gets_the_name_of_the_owner(both_users: SharedJob) -> None:
     assert both_users.call("clean", "--keep", "0", "--yes").code == 0
     done = both_users.call("status")
-    assert done.code == 1 and f"has no run of yours: the newest run belongs to uid {NEIGHBOUR}" in done.output
+    assert done.code == 1 and f"the newest run belongs to uid {NEIGHBOUR}" in done.output
 
 
 def test_status_of_all_runs_names_other_owners(both_users: SharedJob) -> None:

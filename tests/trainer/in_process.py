@@ -21,6 +21,9 @@ class Signals:
     def __init__(self, received: str | None = None) -> None:
         self.received = received
 
+    def is_stop_requested(self) -> bool:
+        return self.received is not None
+
 
 def built(folder: Path, tree: dict[str, Any], **env: str) -> Training:
     values = environment.parse_environment({"JOBC_RUN_DIR": str(folder), **env})

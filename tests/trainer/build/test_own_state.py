@@ -22,6 +22,7 @@ from jobc.trainer.loop.loop import run_training
 from jobc.trainer.parallel.ddp import require_broadcastable_buffers
 
 from ..conftest import Run
+from ..in_process import Signals
 from ..ways import FSDP, HSDP, ZERO
 
 pytestmark = [pytest.mark.xdist_group("own_state"), pytest.mark.usefixtures("settings_of_torch")]
@@ -30,10 +31,6 @@ Tree = Callable[..., dict[str, Any]]
 HERE = "jobc.tests.trainer.build.test_own_state"
 RATES = {"lr": 1e-2, "warmup_steps": 2, "schedule": "constant", "min_lr_ratio": 0.1, "clip_norm": 1.0}
 Pair = namedtuple("Pair", "first second")
-
-
-class Signals:
-    received = None
 
 
 def train(folder: Path, tree: dict[str, Any]) -> int:
