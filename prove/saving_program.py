@@ -55,10 +55,10 @@ class Requests:
     def __init__(self, happens: dict[int, Callable[[], object]] | None = None, step: int = 0) -> None:
         self.happens, self.step = happens or {}, step
 
-    @property
-    def received(self) -> None:
+    def is_stop_requested(self) -> bool:
         self.step += 1
         self.happens.get(self.step, lambda: None)()
+        return False
 
 
 def training(config: TrainConfig, folder: Path, **changes: Any) -> Training:

@@ -127,8 +127,8 @@ class KubernetesBackend(FileEmbeddingBackend):
             LONE_POD: DigestLeaf(name, JsonTextLeaf(pod_beside_job(plan, options), of.plan.run.storage)),
         }
 
-    def keeps_order(self, at: tuple[str, ...]) -> bool:
-        return at[:1] == ("extra",) and fields.is_list_in_schema(at[1:])
+    def keeps_order(self, path: tuple[str, ...]) -> bool:
+        return path[:1] == ("extra",) and fields.is_list_in_schema(path[1:])
 
 
 def _check_extra(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:

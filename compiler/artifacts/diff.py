@@ -1,7 +1,7 @@
 """Compare two artifacts: first their meaning, then their records, then their files.
 
 In:  two mappings of path -> text, compiled in memory or read from directories. The records are in .jobc/job.json.
-Out: a ArtifactComparison.
+Out: an ArtifactComparison.
 
 Differences in comments, key order and anything else that the program reading the file ignores are not reported
 (normalize.py).
@@ -93,11 +93,11 @@ def compare_artifacts(left: ComparedArtifact, right: ComparedArtifact) -> Artifa
 def _compare_keys(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[KeyChange]:
     pairs_of = ((key, a.get(key, ABSENT), b.get(key, ABSENT)) for key in sorted(a.keys() | b.keys()))
     changes = [KeyChange(key, before, after) for key, before, after in pairs_of if before != after]
-    return [change for change in changes if not _is_emptied(change, changes)]
+    return [change for change in changes if not _is_redundant(change, changes)]
 
 
-def _is_emptied(change: KeyChange, changes: list[KeyChange]) -> bool:
-    """Return whether a mapping became empty or was empty before, which the changes of its keys already say."""
+def _is_redundant(change: KeyChange, changes: list[KeyChange]) -> bool:
+    """Return whether a change only adds or removes an empty mapping whose keys are reported anyway."""
     sides = (change.before, change.after)
     return {} in sides and ABSENT in sides and any(other.key.startswith(f"{change.key}.") for other in changes)
 

@@ -33,7 +33,7 @@ from ..pipeline.types import CompileRequest
 from ..untrusted_files import Unreadable, read_bytes
 from .diff import ArtifactComparison, ComparedArtifact, DamagedRecord, compare_artifacts
 
-OUTSIDE = "JC1115"
+_FILE_OUTSIDE_PROJECT = "JC1115"
 
 
 @dataclass(frozen=True)
@@ -69,16 +69,16 @@ class ArtifactDrift:
     uncompiled: str = ""
 
 
-class InputsMissing(Exception):
+class CannotRecompile(Exception):
     """Raised if an artifact cannot be compiled again on this machine. The message is the reason."""
 
 
 def recompile_artifact(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> RecompiledArtifact:
-    """Compile a directory again. Raises InputsMissing, and CompileError as in read_job() or if the compile fails."""
+    """Compile a directory again. Raises CannotRecompile, and CompileError as in read_job() or if the compile fails."""
     written = read_job(folder)
     request = read_recorded_request(written, config_dirs)
     if elsewhere := _uncopied_inputs(written, folder, config_dirs):
-        raise InputsMissing(f"not on this machine: {', '.join(elsewhere)}")
+        raise CannotRecompile(f"not on this machine: {', '.join(elsewhere)}")
     try:
         if not is_sweep(written):
             compiled = compile_job(request)
@@ -86,12 +86,16 @@ def recompile_artifact(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) 
         for sweep in group_points_into_folders(compile_sweep(request))[0]:
             if sweep.place == written["place"]:
                 return RecompiledArtifact(sweep.source_map, {file.path: file.text for file in sweep.artifacts})
-    except CompileError as error:  # only someone who types `@FILE` may name any file; an artifact may be forged
-        outside = [d.key for d in error.diagnostics if d.code == OUTSIDE and d.origin and d.origin.root == COMMAND_LINE]
+    except CompileError as error:  # `@FILE` may name any file only when it is typed; a recorded one may be forged
+        outside = [
+            d.key
+            for d in error.diagnostics
+            if d.code == _FILE_OUTSIDE_PROJECT and d.origin and d.origin.root == COMMAND_LINE
+        ]
         if len(outside) < len(error.diagnostics):
             raise
-        raise InputsMissing(f"{', '.join(outside)}=@… names a file outside the project") from None
-    raise InputsMissing(f"the sweep no longer has a directory {written['place']}")
+        raise CannotRecompile(f"{', '.join(outside)}=@… names a file outside the project") from None
+    raise CannotRecompile(f"the sweep no longer has a directory {written['place']}")
 
 
 def find_drift(
@@ -99,12 +103,12 @@ def find_drift(
 ) -> tuple[ArtifactDrift | None, RecompiledArtifact | None]:
     """Return a directory's drift (None if nothing differs) and the result of recompiling it (None if that fails).
 
-    Raises InputsMissing, and CompileError as in read_job().
+    Raises CannotRecompile, and CompileError as in read_job().
     """
     written, folders = read_job(folder), dict(config_dirs)
     try:
         again = recompile_artifact(folder, config_dirs)
-    except InputsMissing as error:
+    except CannotRecompile as error:
         elsewhere = _uncopied_inputs(written, folder, config_dirs)
         local_inputs = {source: digest for source, digest in written["inputs"].items() if source not in elsewhere}
         if causes := _describe_changed_inputs(local_inputs, folders):

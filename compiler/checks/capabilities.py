@@ -134,10 +134,10 @@ def ignored_optional_settings(
 ) -> list[IgnoredSetting]:
     """Return the optional settings for which the backend's own check() yields a note that they are ignored."""
     noted = {note.key for note in found if note.severity is Severity.NOTE}
-    wishes = [(demand, key) for demand in backend_requirements(plan) for key in table.get(demand.key, ())]
+    requirements = [(demand, key) for demand in backend_requirements(plan) for key in table.get(demand.key, ())]
     return [
         IgnoredSetting(demand, key, f"{_selecting_key(key)}={_format_value(key, values)}")
-        for demand, key in wishes
+        for demand, key in requirements
         if not demand.must and key in noted
     ]
 

@@ -2,6 +2,7 @@
 user's command runs instead and never reads them (JC2014).
 
 In:  the composed tree, the user's command, the key table, the spec's leaves.
+Out: these diagnostics, and the list of unused keys that were left at their defaults.
 """
 
 import shlex

@@ -26,7 +26,7 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 
 
 def path_in_report(origin: Origin | None, folders: Folders) -> str:
-    """Return the file's path, relative if it is in the current directory, "" if it is not a file of the user."""
+    """Return the file's path, relative below the current directory; "" unless it is one of the user's files."""
     if origin is None or origin.root == COMMAND_LINE:
         return ""
     if origin.root == "file":  # hosts=@FILE, as typed

@@ -75,7 +75,10 @@ def _load_sides(arguments: Arguments) -> tuple[ComparedArtifact, ComparedArtifac
     words = arguments.words
     if VERSUS in words:
         index = words.index(VERSUS)
-        sides = [_load_side(arguments, side) for side in (words[:index], words[index + 1 :])]
+        parts = (words[:index], words[index + 1 :])
+        for part in parts:
+            _require_valid_side(part)
+        sides = [_load_side(arguments, part) for part in parts]
     elif folders := [word for word in words if not is_override(word)]:
         overrides = tuple(word for word in words if word not in folders)
         sides = [*map(_load_written, folders)]
@@ -86,7 +89,7 @@ def _load_sides(arguments: Arguments) -> tuple[ComparedArtifact, ComparedArtifac
                 recorded = read_recorded_request(read_job(folder), arguments.config_dirs)
             sides.append(_compiled_side("the same overrides, compiled now", compile_job(recorded)))
     else:
-        points = compile_sweep(build_request(arguments), progress_printer(), are_labelled=False)
+        points = compile_sweep(build_request(arguments), progress_printer(), with_labels=False)
         sides = [_compiled_side(point.where or point.place, point) for point in points]
     if len(sides) != 2:
         because = f"these arguments describe {len(sides)}"
@@ -98,15 +101,17 @@ def _load_sides(arguments: Arguments) -> tuple[ComparedArtifact, ComparedArtifac
     return sides[0], sides[1]
 
 
-def _load_side(arguments: Arguments, side: tuple[str, ...]) -> ComparedArtifact:
-    """Return one side of `vs`. Raises CompileError JC1110 for a side that is neither a directory nor overrides."""
-    folders = [word for word in side if not is_override(word)]
-    if not side or (folders and len(side) > 1):
+def _require_valid_side(side: tuple[str, ...]) -> None:
+    """Raise CompileError JC1110 for a side of `vs` that is neither one directory nor overrides."""
+    if not side or (len(side) > 1 and not all(map(is_override, side))):
         title = f"{' '.join(map(redact_override, side)) or 'nothing'} is not a valid side of {VERSUS}"
         because = "a side must be one artifact directory, or the overrides of one job"
         hint = "jobc diff DIR vs nodes=4, or jobc diff DIR nodes=4, or jobc diff nodes=2 vs nodes=4"
         raise CompileError([Diagnostic("JC1110", title, because, hint)])
-    return _load_written(side[0]) if folders else _compile_side(arguments, side)
+
+
+def _load_side(arguments: Arguments, side: tuple[str, ...]) -> ComparedArtifact:
+    return _compile_side(arguments, side) if is_override(side[0]) else _load_written(side[0])
 
 
 def _commands_as_overrides(words: Sequence[str], rest: Sequence[str]) -> str:
@@ -203,8 +208,10 @@ def format_diff(found: ArtifactComparison) -> list[str]:
         by_folder = " with --resume FOLDER (an ID is looked up among the runs of the same job)"
         lines += ["", f"one can resume the other{by_folder * elsewhere}"]
     if found.files:
-        counts = {file: f"{file.lines} line{'s' if file.lines != 1 else ''}" for file in found.files}
-        rows = [(file.path, count if file.kind == "changed" else file.kind) for file, count in counts.items()]
+        counts = [f"{file.lines} line{'s' * (file.lines != 1)}" for file in found.files]
+        rows = [
+            (f.path, count if f.kind == "changed" else f.kind) for f, count in zip(found.files, counts, strict=True)
+        ]
         lines += ["", "files", *_align_columns(rows)]
     return lines
 

@@ -71,7 +71,9 @@ def _require_complete_program(program: Path) -> None:
             if not size or (is_zip and not file.read().startswith(b"PK\x05\x06")):
                 because = "its end is missing, as after an interrupted copy or with a full disk"
     except Unreadable as error:
-        because = "" if error.error else f"it {error.reason}"  # what the system refuses is reported when it is run
+        because = "" if error.error else f"it {error.reason}"  # running jobctl reports errors of the system
+    except OSError:  # running jobctl reports it
+        return
     if because:
         raise CompileError([Diagnostic("JC5004", f"{program} is damaged", because, "copy or compile the job again")])
 

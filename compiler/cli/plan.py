@@ -56,17 +56,17 @@ def estimate_points(points: Sequence[PlannedJob | CompiledJob]) -> tuple[list[Fi
     If several points set the same step time or run, it applies to the first point and is scaled for the others.
     """
     labels = _unique_labels([point.spec.point or point.spec.name for point in points])
-    paces: dict[tuple[float | None, str | None], StepTimeEstimate | None] = {}
+    step_times: dict[tuple[float | None, str | None], StepTimeEstimate | None] = {}
     sizes: list[Figures] = []
     findings: list[SizeFinding] = []
     for label, point in zip(labels, points, strict=True):
-        pace_key = point.spec.estimate.step_s, point.spec.estimate.run
-        if pace_key not in paces:
-            paces[pace_key] = _step_time(*pace_key, samples_per_rank_and_step(point.plan.train))
+        step_time_key = point.spec.estimate.step_s, point.spec.estimate.run
+        if step_time_key not in step_times:
+            step_times[step_time_key] = _step_time(*step_time_key, samples_per_rank_and_step(point.plan.train))
         typed = point if isinstance(point, CompiledJob) else point.typed
-        pace, attempts = paces[pace_key], _max_attempts(point.plan, typed.backend, typed.options)
+        step_time, attempts = step_times[step_time_key], _max_attempts(point.plan, typed.backend, typed.options)
         notice_s = typed.backend.notice_s(point.plan)
-        size = estimate_figures(label, point.spec, point.plan, pace, attempts, notice_s, point.unsaid)
+        size = estimate_figures(label, point.spec, point.plan, step_time, attempts, notice_s, point.unsaid)
         sizes.append(size)
         for finding in find_exceeded_limits(size, point.spec, point.plan):
             placed = replace(finding.diagnostic, origin=point.origin_of(finding.diagnostic.key))
@@ -82,7 +82,7 @@ def estimate_points(points: Sequence[PlannedJob | CompiledJob]) -> tuple[list[Fi
 
 
 def _unique_labels(labels: Sequence[str]) -> list[str]:
-    """Return unique labels: a repeated one, of which only 60 characters are left, gets a suffix such as `~2`."""
+    """Return unique labels. Labels cut to 60 characters may repeat; repeated ones get a suffix such as `~2`."""
     apart: dict[str, None] = {}
     for label in labels:
         others = (f"{label}~{number}" for number in itertools.count(2))

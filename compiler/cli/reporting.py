@@ -24,7 +24,7 @@ _NAMELESS = {  # hints for operating system errors without a file name
 SystemFailure = (OSError, Unreadable, MemoryError, RecursionError)
 
 
-def system_error_diagnostic(error: BaseException) -> Diagnostic:
+def system_error_diagnostic(error: OSError | Unreadable | MemoryError | RecursionError) -> Diagnostic:
     """Return JC1001 for a SystemFailure: an operating system error, an unusable file or too large input."""
     if isinstance(error, (MemoryError, RecursionError)):
         is_deep = isinstance(error, RecursionError)
@@ -34,7 +34,6 @@ def system_error_diagnostic(error: BaseException) -> Diagnostic:
     if isinstance(error, Unreadable):
         hint = "remove it, or replace it with a regular file" if not error.missing else "check the name"
         return Diagnostic("JC1001", f"cannot use {error.path}", f"it {error.reason}", hint)
-    assert isinstance(error, OSError)
     title, hint = f"cannot use {error.filename}", "check its permissions"
     if not error.filename:
         title = "the operating system reported an error"

@@ -111,14 +111,14 @@ class VerifyResult:
 
 
 def _verify_artifact(word: str, arguments: Arguments) -> VerifyResult:
-    from ..artifacts.recompile import InputsMissing, find_drift
+    from ..artifacts.recompile import CannotRecompile, find_drift
 
     if not (Path(word) / JOB).is_file():
         raise no_artifact_error(Path(word), "jobc verify")
     job, input_drift, again, unknown = read_job(Path(word)), None, None, ""
     try:
         input_drift, again = find_drift(Path(word), arguments.config_dirs)
-    except InputsMissing as error:
+    except CannotRecompile as error:
         unknown = str(error)
     edits = tuple(find_edited_lines(Path(word), again.texts if again else {}))
     command = _recompile_command(Path(word), arguments.config_dir)

@@ -67,7 +67,7 @@ def write_artifact_dir(target: Path, artifacts: Iterable[Artifact], force: bool 
     """
     artifacts = list(artifacts)
     try:
-        _make_parent_folder(target.parent.parent)
+        _make_artifacts_folder(target.parent.parent)
         target.parent.mkdir(parents=True, exist_ok=True)
         with lock_folder(target):
             _write_exclusively(target, artifacts, force)
@@ -79,7 +79,7 @@ def write_artifact_dir(target: Path, artifacts: Iterable[Artifact], force: bool 
         raise CompileError([Diagnostic("JC5003", f"cannot write {os.path.relpath(target)}", because, hint)]) from None
 
 
-def _make_parent_folder(root: Path) -> None:
+def _make_artifacts_folder(root: Path) -> None:
     """Create the folder for all artifacts, with a .gitignore so that git ignores it."""
     if not root.exists():
         root.mkdir(parents=True, exist_ok=True)

@@ -4,10 +4,10 @@ In:  the files in the sweep's directory, and the files of every point.
 Out: the text of points.json, with one line for each file that differs.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from ...runtime.system.frozen_dataclass import dataclass
+from ..plan.flat_lines import to_json
 from .line_diff import diff_opcodes
 
 POINTS = "points.json"  # as in runtime/run_folder/points_file.py; copied to avoid its imports
@@ -34,15 +34,15 @@ def points_json_text(directory: Mapping[str, str], points: Sequence[PointFiles])
     changed_paths = sorted({path for entry in (every_point, *changes) for path in entry})
     entries = ",\n".join(
         "    {"
-        f'\n      "label": {_to_json(point.label)},'
-        f'\n      "job": {_to_json(point.job)},'
-        f'\n      "overrides": {_to_json(list(point.overrides))},'
+        f'\n      "label": {to_json(point.label)},'
+        f'\n      "job": {to_json(point.job)},'
+        f'\n      "overrides": {to_json(list(point.overrides))},'
         f'\n      "changes": {_format_by_path(entry, 6)}\n    }}'
         for point, entry in zip(points, changes, strict=True)
     )
     lines = {path: directory[path].count("\n") for path in changed_paths}
     return (
-        f'{{\n  "schema": 1,\n  "lines": {_to_json(lines)},\n  "every_point": {_format_by_path(every_point, 2)},\n'
+        f'{{\n  "schema": 1,\n  "lines": {to_json(lines)},\n  "every_point": {_format_by_path(every_point, 2)},\n'
         f'  "points": [\n{entries}\n  ]\n}}\n'
     )
 
@@ -73,9 +73,5 @@ def _changed_line_ranges(before: str, after: str) -> Iterator[tuple[str, list[st
 def _format_by_path(changes: Changes, indent: int) -> str:
     if not changes:
         return "{}"
-    rows = ",\n".join(f"{' ' * (indent + 2)}{_to_json(path)}: {_to_json(hunks)}" for path, hunks in changes.items())
+    rows = ",\n".join(f"{' ' * (indent + 2)}{to_json(path)}: {to_json(hunks)}" for path, hunks in changes.items())
     return f"{{\n{rows}\n{' ' * indent}}}"
-
-
-def _to_json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)

@@ -1,11 +1,12 @@
 """Dump YAML and JSON documents, and find the entry that each line belongs to."""
 
-import json
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 import yaml
+
+from ..plan.flat_lines import to_json
 
 DataPath = tuple[str | int, ...]  # keys and indices
 
@@ -58,9 +59,6 @@ def _line_owners(text: str) -> dict[int, DataPath]:
     if root is not None:
         visit_node(root, (), 1)
     return owners
-
-
-to_json = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps() with this option creates an encoder in each call
 
 
 def json_lines_with_paths(node: Any, expand_lists: bool = False) -> Iterator[tuple[str, tuple[str | int, ...]]]:

@@ -68,7 +68,7 @@ def estimate_figures(
     label: str,
     spec: JobSpec,
     plan: LaunchPlan,
-    pace: StepTimeEstimate | None,
+    step_time: StepTimeEstimate | None,
     attempts: int,
     notice_s: int = 0,
     unsaid: Set[str] = frozenset(),
@@ -79,7 +79,7 @@ def estimate_figures(
     steps = training_length(plan.train, topology.world_size, estimate, size, unsaid)
     needs = estimate_rank_memory(plan.train, size, topology.world_size, plan.uses_trainer) if size else None
     resuming = host_memory(plan.train, needs, topology.procs, plan.uses_trainer) if needs else None
-    step_s = pace.scaled_step_s(plan.train) if pace else None
+    step_s = step_time.scaled_step_s(plan.train) if step_time else None
     epoch_s = steps.steps_of_epoch * step_s if steps.steps_of_epoch and step_s else None
     total_s = steps.steps * step_s if steps.steps and step_s else None
     size_of_save = needs.checkpoint if needs else None

@@ -54,7 +54,7 @@ class ModelSize:
 
 
 def job_model_size(spec: JobSpec, plan: LaunchPlan) -> ModelSize | None:
-    """Return the model size that `estimate` sets, or else that of the built-in model. A recipe may build another."""
+    """Return the model size that `estimate` sets, or that of the built-in model; None for a recipe or a program."""
     estimate = spec.estimate
     if estimate.parameters is not None:
         n = round(estimate.parameters)

@@ -34,14 +34,14 @@ def plot_figures(sizes: Sequence[Figures], gpu_mem: Sequence[int | None], file: 
     with_memory = [(figures, has) for figures, has in zip(sizes, gpu_mem, strict=True) if figures.memory]
     steps = {figures.label: figures.schedule.steps_of_epoch or 0 for figures in sizes}
     hours = {figures.label: figures.total_s / 3600 for figures in sizes if figures.total_s}
-    panels = bool(with_memory) + any(steps.values()) + bool(hours)
-    picture = Figure(figsize=(4.5 * max(panels, 1), 4), layout="constrained")
-    axes = iter(picture.subplots(1, max(panels, 1), squeeze=False)[0])
+    panel_count = bool(with_memory) + any(steps.values()) + bool(hours)
+    picture = Figure(figsize=(4.5 * max(panel_count, 1), 4), layout="constrained")
+    axes = iter(picture.subplots(1, max(panel_count, 1), squeeze=False)[0])
     if with_memory:
         axis = next(axes)
         _draw_memory(axis, with_memory)
         names = axis.get_legend_handles_labels()
-        picture.legend(*names, loc="outside lower center", ncols=COLUMNS * panels, fontsize="small")
+        picture.legend(*names, loc="outside lower center", ncols=COLUMNS * panel_count, fontsize="small")
     if any(steps.values()):
         axis = next(axes)
         axis.bar([*steps], [*steps.values()])

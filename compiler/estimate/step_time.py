@@ -1,7 +1,7 @@
 """Estimate the step time at each size, assuming that a rank always takes the same time per sample.
 
-A rank makes batch.accumulation passes of batch.micro samples per step, so step time is proportional to the number of
-passes. This holds for data parallelism as long as the network keeps up and the time of a forward pass is proportional
+A rank processes batch.micro x batch.accumulation samples per step, and the step time is proportional to that number.
+This holds for data parallelism as long as the network keeps up and the time of a forward pass is proportional
 to the micro-batch. The step time of an existing run is the median over its metrics.
 """
 

@@ -99,7 +99,7 @@ def training_length(
 
 
 def _known_samples(data: Mapping[str, Any]) -> int | None:
-    """Return the number of training samples. For stdlib_bytes, it depends on the nodes' Python."""
+    """Return the number of training samples, or None if the config does not determine it, as for stdlib_bytes."""
     if data.get("kind") == "digits":
         held_out = round(NUM_IMAGES * float(data["val_fraction"]))
         return NUM_IMAGES - min(max(held_out, 1), NUM_IMAGES - 1)

@@ -27,7 +27,7 @@ from ..diagnostics.diagnostic import CompileError, Diagnostic, nearest
 from ..diagnostics.origin import Origin, TextWithOrigin
 from ..spec.job_spec import JobSpec
 from ..spec.type_hints import join_key, spec_keys
-from .compose_cache import COMPOSE_ERRORS, compose_from_cache, unchanged
+from .compose_cache import COMPOSE_ERRORS, checked_entries, compose_from_cache
 from .interpolation import MachineDependentError, reset_budget, restrict_interpolation
 from .overrides import Override
 from .yaml_positions import enclosing_key_position
@@ -130,7 +130,7 @@ def hydra_session(folders: Sequence[ConfigFolder]) -> Iterator[Any]:
     _sessions.append(tuple(folders))
     config_folders[:] = [folder.path for folder in folders]
     read_files.clear()
-    unchanged.clear()
+    checked_entries.clear()
     before = GlobalHydra.instance().hydra
     GlobalHydra.instance().clear()
     try:

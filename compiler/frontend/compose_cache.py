@@ -30,7 +30,7 @@ _MOST = 64  # maximum number of entries, 35 kB each
 # (folders, config name, overrides that choose files) -> (config, its files as `root:path` -> text, and the lookups)
 # The config is pickled, because unpickling is faster than copying.
 _kept: dict[tuple[object, ...], tuple[bytes, dict[str, str], Answers]] = {}
-unchanged: set[tuple[object, ...]] = set()  # entries checked in this hydra_session(), so that its points agree
+checked_entries: set[tuple[object, ...]] = set()  # checked in this hydra_session(): all its points see the same files
 
 
 def compose_from_cache(folders: tuple[str, ...], config_name: str, overrides: Sequence[Override]) -> DictConfig:
@@ -45,7 +45,7 @@ def compose_from_cache(folders: tuple[str, ...], config_name: str, overrides: Se
     values = OverridesParser.create().parse_overrides([o.canonical for o in overrides if o not in chosen])
     choice = (folders, config_name, *(o.canonical for o in chosen))
     merged = _kept.pop(choice, None)
-    if merged is None or (choice not in unchanged and not are_answers_unchanged(merged[2])):
+    if merged is None or (choice not in checked_entries and not are_answers_unchanged(merged[2])):
         used_files.clear()
         with record_answers() as answers:
             tree = compose(config_name, [o.canonical for o in chosen], return_hydra_config=True)
@@ -53,7 +53,7 @@ def compose_from_cache(folders: tuple[str, ...], config_name: str, overrides: Se
             tree.hydra = {"runtime": {"choices": tree.hydra.runtime.choices}}
         files = {path: text for path, text in read_files.items() if path in used_files}
         merged = pickle.dumps(tree), files, answers
-    unchanged.add(choice)
+    checked_entries.add(choice)
     pickled, files, answers = merged
     add_to_recordings(answers)
     read_files.update(files)

@@ -91,13 +91,13 @@ def diagnose_hydra_error(
     )
     blamed = quoted[1] if quoted else ""
     below = re.search(r"full_key: (\S+)", message)
-    is_blamed: Sequence[Callable[[Override], bool]] = (  # the surest sign first
+    blame_tests: Sequence[Callable[[Override], bool]] = (  # the most reliable first
         lambda o: o.key in (blamed, below[1] if below else ""),
         lambda o: f"'{o.key}'" in message,
         lambda o: bool(blamed) and o.canonical.startswith(blamed),
         lambda o: o.canonical in message,
     )
-    culprit = next((o for sign in is_blamed for o in overrides if sign(o)), None)
+    culprit = next((o for test in blame_tests for o in overrides if test(o)), None)
     origin = culprit.origin if culprit else None
     key = culprit.key if culprit else ""
     first_line = message.split("\n", 1)[0]

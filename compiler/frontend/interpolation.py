@@ -33,7 +33,7 @@ _READING = ("oc.env", "now", "hydra", "python_version")
 class MachineDependentError(InterpolationResolutionError):
     """Raised for an interpolation whose value would depend on this machine (its environment, files, …).
 
-    Line 1 is what it would read, line 2 the key.
+    Line 1 of the message is what it would read; line 2 is the key.
     """
 
 
@@ -56,7 +56,7 @@ _LIMITS = {  # what is counted in one composition -> (limit, message)
     "values": (50_000, "has files with more than {:,} values, counting repeated ones"),  # 0.1 ms each
 }
 # What is left for the current config; global, because OmegaConf's containers cannot pass it on.
-_remaining: dict[str, int] = {}
+_remaining: dict[str, int] = {counted: limit for counted, (limit, _) in _LIMITS.items()}
 _values_in_file: dict[str, int] = {}  # a config's path -> number of values in it
 
 
@@ -155,7 +155,7 @@ def _keep_runtime_reference(
 def _bounded_list(resolve: Any) -> Any:
     def list_items(root: Any, parent: Any, node: Any, *rest: Any) -> Any:
         items = resolve(root, parent, node, *rest)
-        consume_budget("interpolations", len(items), _node_origin(node))  # each item is one, and takes as long
+        consume_budget("interpolations", len(items), _node_origin(node))  # an item costs as much as an interpolation
         return items
 
     return list_items

@@ -63,7 +63,7 @@ def _spec_tree(value: Any, key: str) -> Any:
     if dataclasses.is_dataclass(value):
         names = [field.name for field in dataclasses.fields(value)]
         return {name.rstrip("_"): _spec_tree(getattr(value, name), f"{key}.{name.rstrip('_')}") for name in names}
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping) and value:  # an empty one is a leaf
         return {name: _spec_tree(inner, f"{key}.{name}") for name, inner in value.items()}
     if isinstance(value, tuple) and value and dataclasses.is_dataclass(value[0]):
         return [_spec_tree(item, f"{key}.{i}") for i, item in enumerate(value)]

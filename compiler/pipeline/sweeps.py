@@ -25,7 +25,7 @@ from .types import CompiledJob, CompileRequest, PlannedJob, SweepFolder
 ASIDE = ("backend", "name")  # keys that a point's label omits, because the path of the directory contains them
 T = TypeVar("T", CompiledJob, PlannedJob)
 
-Tell = Callable[[int, int], None]
+ReportProgress = Callable[[int, int], None]
 
 
 def _ignore_progress(done: int, count: int) -> None:
@@ -33,18 +33,18 @@ def _ignore_progress(done: int, count: int) -> None:
 
 
 def compile_sweep(
-    request: CompileRequest, report_progress: Tell = _ignore_progress, are_labelled: bool = True
+    request: CompileRequest, report_progress: ReportProgress = _ignore_progress, with_labels: bool = True
 ) -> list[CompiledJob]:
     """Compile every point of a -m command line. Raises CompileError with the errors of all points.
 
     report_progress: called before each point with the number of finished points and the total.
-    are_labelled: whether names end in the point's label. Without labels, points can be compared.
+    with_labels: whether names end in the point's label. Without labels, points can be compared.
     """
-    compiled = _map_points(request, compile_point, report_progress, omitted_keys=ASIDE if are_labelled else None)
+    compiled = _map_points(request, compile_point, report_progress, omitted_keys=ASIDE if with_labels else None)
     return add_notes_on_unused_suppressions([replace(point, sweep=request) for point in compiled])
 
 
-def plan_sweep(request: CompileRequest, report_progress: Tell = _ignore_progress) -> list[PlannedJob]:
+def plan_sweep(request: CompileRequest, report_progress: ReportProgress = _ignore_progress) -> list[PlannedJob]:
     """Return the plan of every point of a sweep, even if its backend cannot start it."""
     return _map_points(request, plan_point, report_progress)
 
@@ -52,7 +52,7 @@ def plan_sweep(request: CompileRequest, report_progress: Tell = _ignore_progress
 def _map_points(
     request: CompileRequest,
     process_point: Callable[..., T],
-    report_progress: Tell,
+    report_progress: ReportProgress,
     omitted_keys: Sequence[str] | None = (),
 ) -> list[T]:
     """Apply `process_point` to every point. Raises CompileError with the diagnostics of all points, each with its

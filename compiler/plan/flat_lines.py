@@ -19,7 +19,7 @@ _SCALARS = (str, int, float, bool, type(None))
 
 
 def to_json(value: Any) -> str:
-    """Return a value as JSON on one line. Most values are text, whole numbers or words, and need no new encoder."""
+    """Return a value as JSON on one line. None, bool and int are handled here, because `_encode` is slow for them."""
     if value is None:
         return "null"
     if type(value) is bool:

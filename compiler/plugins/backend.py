@@ -83,8 +83,8 @@ class Backend:
         return ()
 
     def engine_settings(self, plan: LaunchPlan, options: Any) -> Mapping[str, Any]:
-        """Return JSON values for .jobc/job.json, which override common ones such as `runs`, for an engine.py (packed
-        into jobctl) that needs more than the job's name.
+        """Return the JSON values that the engine.py in jobctl reads from .jobc/job.json, besides the job's name. They
+        override common values, such as `runs`.
 
         To let `jobc why` find the keys behind a line, return values that depend on the plan or the options as functions
         of the views, such as `of.options.partition`, or lists or mappings of such functions, as in Render.json().
@@ -92,14 +92,14 @@ class Backend:
         return {}
 
     def filled(self, spec: JobSpec, options: Any, values: Mapping[str, SpecValue]) -> Iterable[Filled]:
-        """Yield values that the job leaves open or of which the engine allows only one, such as an image for pods.
+        """Yield the keys to set: those the job leaves open, or with one possible value, such as a pod's image.
 
         values: spec key -> value and position.
         """
         return ()
 
-    def keeps_order(self, at: tuple[str, ...]) -> bool:
-        """Return whether a mapping keeps the user's key order instead of being sorted. at: path below `backend`"""
+    def keeps_order(self, path: tuple[str, ...]) -> bool:
+        """Return whether a mapping keeps the user's key order instead of being sorted. path: below `backend`"""
         return False
 
     def shares_runs(self, spec: JobSpec, options: Any) -> bool:
@@ -111,17 +111,17 @@ class Backend:
         return True
 
     def notice_s(self, plan: LaunchPlan) -> int:
-        """Return at most how many seconds before the time limit the engine asks the ranks to save. With 0, the
-        supervisor asks them at the limit, and they save after it.
+        """Return the maximum number of seconds before the time limit at which the engine asks the ranks to save. With 0,
+        the supervisor asks them at the limit, and they save after it.
         """
         return 0
 
     def sends(self, plan: LaunchPlan, options: Any) -> Mapping[str, str]:
-        """Return key -> path (absolute, or from ~) of what jobctl submit sends from its machine, besides the code."""
+        """Return key -> path (absolute, or from ~) of what jobctl submit uploads besides the code."""
         return {}
 
     def sweep_shape(self, point: Point) -> object:
-        """Return a value that all points of a sweep in one directory must share, such as an engine's array job."""
+        """Return a value that all points of one directory share; a different value means another directory."""
         return None
 
     def check_sweep(self, groups: Sequence[Sequence[Point]]) -> Iterable[Diagnostic]:

@@ -225,8 +225,8 @@ class _Converter:
         key_type, value_type = get_args(hint)
         if not isinstance(raw, Mapping):
             because = f"{'a list' if isinstance(raw, list) else 'a single value'} was given"
-            hint = f"{key}.{raw}" if isinstance(raw, str) and "=" in raw else f"{key}.NAME=VALUE"
-            self.add_error("JC1202", key, f"{key} is a mapping", because, hint)
+            example = f"{key}.{raw}" if isinstance(raw, str) and "=" in raw else f"{key}.NAME=VALUE"
+            self.add_error("JC1202", key, f"{key} is a mapping", because, example)
             return None
         out = {}
         for name, inner in raw.items():

@@ -328,9 +328,9 @@ def _expand_word(word: str, max_names: int) -> list[str]:
     It counts the names before it creates them.
     """
     literals = re.split(r"\[([0-9,-]+)\]", word)  # every second part is the inside of brackets
-    parts, count = [[literal] for literal in literals], 1
-    for index in range(1, len(parts), 2):
-        parts[index] = _expand_ranges(literals[index])
+    parts, count = list[list[str]](), 1
+    for index, literal in enumerate(literals):
+        parts.append(_expand_ranges(literal) if index % 2 else [literal])
         count *= len(parts[index])
         if count > max_names:
             raise InvalidValue(f"the list has more than {MOST_HOSTS:,} hosts", "node[1-4]")

@@ -110,7 +110,7 @@ def job_from_overrides(words: tuple[str, ...], arguments: Arguments) -> Explaine
 
 def job_from_artifact(folder: Path, arguments: Arguments, shown: str = "") -> ExplainedJob:
     """Compile an artifact directory again. Raises CompileError JC5004 with the reasons if that is not possible."""
-    from ...artifacts.recompile import InputsMissing, find_drift
+    from ...artifacts.recompile import CannotRecompile, find_drift
 
     again: RecompiledArtifact | None = None
     changes: tuple[str, ...] = ()
@@ -118,7 +118,7 @@ def job_from_artifact(folder: Path, arguments: Arguments, shown: str = "") -> Ex
     try:
         input_drift, again = find_drift(folder, arguments.config_dirs)
         changes, refused = (input_drift.causes, input_drift.refused) if input_drift else ((), ())
-    except InputsMissing as error:
+    except CannotRecompile as error:
         changes = (str(error),)
     if again is None:
         title = f"cannot trace the lines of {folder}, because it cannot be compiled again"

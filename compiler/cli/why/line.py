@@ -18,8 +18,9 @@ def artifact_containing(file: Path) -> Path:
     """Return the artifact directory that contains a file. Raises CompileError JC5004."""
     directory = next((parent for parent in file.absolute().parents if (parent / JOB).is_file()), None)
     if not file.is_file() or directory is None:
-        because = "the file is not a regular file" if file.exists() else "the file does not exist"
-        because = f"no parent folder contains {JOB}" if file.is_file() else because
+        because = f"no parent folder contains {JOB}"
+        if not file.is_file():
+            because = "the file is not a regular file" if file.exists() else "the file does not exist"
         hint = "specify a line of a file in an artifact directory, such as artifacts/hello/local/launch.sh:1"
         raise CompileError([Diagnostic("JC5004", f"{file} is not part of an artifact", because, hint)])
     return directory

@@ -189,7 +189,7 @@ def _setting_lines(
     title: str,
     name: str,
     places: Sequence[tuple[str, int]],
-    told: set[tuple[str, int]],
+    printed: set[tuple[str, int]],
     reads: dict[str, None],
 ) -> Iterator[str]:
     """Yield the lines that set `name`, and the lines that set the variables they read. If `name` is "", they contain a
@@ -198,15 +198,15 @@ def _setting_lines(
     reads: the jobctl variables that these lines read. This function adds to it.
     """
     for path, number in places:
-        if (path, number) in told:
+        if (path, number) in printed:
             continue
-        told.add((path, number))
+        printed.add((path, number))
         lines = job.files[path]
         yield f"  {title:<8} {job.format_line(path, number)}"
         yield from _line_origins(job, path, number)
         if re.search(r"\bname: ", lines[number - 1]):
             inner = [(path, line_number) for line_number in _yaml_value_lines(lines, number)]
-            yield from _setting_lines(job, "through", "", inner, told, reads)
+            yield from _setting_lines(job, "through", "", inner, printed, reads)
         if title == "passed" and not lines[number - 1].lstrip().startswith("--"):
             continue  # a whole command; the variables that it reads are listed separately
         for variable in _variables_in_value(lines[number - 1], name):
@@ -214,7 +214,7 @@ def _setting_lines(
                 reads[variable] = None
             local = [(path, line_number) for line_number in _find_setting_lines(lines, variable)]
             settings = _find_settings(job, variable) if variable.isupper() else local
-            yield from _setting_lines(job, "through", variable, settings, told, reads)
+            yield from _setting_lines(job, "through", variable, settings, printed, reads)
 
 
 def _yaml_value_lines(lines: Sequence[str], number: int) -> Iterator[int]:

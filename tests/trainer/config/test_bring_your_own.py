@@ -582,7 +582,7 @@ def test_a_process_that_reads_and_dies_is_one_line(digits: Tree, tmp_path: Path)
             {"recipe": "broken.AnotherRate"},
             "recipe: the optimizer from build_optimizer() has the learning rate 0.03, but optim.lr is 0.1",
         ),
-        ({"recipe": "broken.Scheduled"}, "optim: a torch.optim.lr_scheduler is attached to the optimizer"),
+        ({"recipe": "broken.Scheduled"}, "optim: the optimizer has a scheduler from torch.optim.lr_scheduler"),
         ({"recipe": "broken.ByHand"}, "optim: something changed a learning rate to 0.0"),
         (
             {"model": {"_target_": "broken.BackwardRaises", "in_features": 32, "out_features": 4}},
@@ -689,7 +689,7 @@ def test_a_first_batch_without_a_connection_may_be_tried_again(digits: Tree, tmp
 def test_fewer_samples_than_ranks_are_refused() -> None:
     with pytest.raises(BrokenInput, match="data: 5 samples for 8 ranks"):
         check_enough_samples(order.SampleOrder(0, 5, 8, False), RankGroup(3, 8, torch.device("cpu")))
-    title = r"data: 1 sample for 2 ranks\n.*data.val holds out 3 samples"
+    title = r"data: 1 sample for 2 ranks\n.*; 3 more are held out"
     with pytest.raises(BrokenInput, match=title) as caught:
         check_enough_samples(order.SampleOrder(0, 1, 8, False), RankGroup(0, 2, torch.device("cpu")), num_held_out=3)
     assert caught.value.code == DATA_BROKEN

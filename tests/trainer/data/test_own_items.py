@@ -189,5 +189,5 @@ def test_samples_that_are_mappings_are_told_what_they_should_be(digits: Tree, tm
 
 def test_a_share_that_holds_out_everything_is_named(digits: Tree, tmp_path: Path) -> None:
     data = {**BLOBS, "size": 1, "val": 0.5, "collate": None}
-    with pytest.raises(BrokenInput, match=r"data: 0 samples for 1 ranks\n.*data.val holds out 1 samples"):
+    with pytest.raises(BrokenInput, match=r"data: 0 samples for 1 ranks\n.*data.val holds out all 1 samples"):
         train(tmp_path, digits({**TREE, "data": data}))

@@ -26,10 +26,12 @@ class StopsAfter:
     def __init__(self, folder: Path, step: int) -> None:
         self._metrics, self._step = folder / "metrics" / "rank_00.jsonl", step
 
+    def is_stop_requested(self) -> bool:
+        return self._metrics.exists() and f'"step": {self._step},' in self._metrics.read_text()
+
     @property
     def received(self) -> str | None:
-        done = self._metrics.exists() and f'"step": {self._step},' in self._metrics.read_text()
-        return "SIGTERM" if done else None
+        return "SIGTERM" if self.is_stop_requested() else None
 
 
 @pytest.mark.parametrize("stopped_after", [5, 10])
