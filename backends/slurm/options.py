@@ -30,7 +30,7 @@ class NodeGroup:
 @dataclass(frozen=True)
 class SlurmOptions:
     version: str
-    gpus_as: Literal["gpus-per-node", "gres"]
+    gpus_as: Literal["gpus-per-node", "gres", "none"]
     cluster: str | None
     gres: tuple[str, ...]
     mem_policy: Literal["given", "all", "none"]

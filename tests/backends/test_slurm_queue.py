@@ -55,11 +55,20 @@ def test_dependencies_are_those_of_sbatch(after: str, expected: str) -> None:
         (("gpus=2", "cpus=8"), ["--gpus-per-node=2", "--gres=nvme:1,fpga:2"]),
         (("gpus=2", "cpus=8", "backend.gpus_as=gres"), ["--gres=gpu:2,nvme:1,fpga:2"]),
         (("backend.gpus_as=gres",), ["--gres=nvme:1,fpga:2"]),
+        (("gpus=2", "cpus=8", "backend.gpus_as=none"), ["--gres=nvme:1,fpga:2"]),
     ],
 )
 def test_other_devices_stand_beside_the_gpus(words: tuple[str, ...], expected: list[str]) -> None:
     lines = directives("backend.gres=[nvme:1,fpga:2]", *words)
     assert [line for line in lines if "gres" in line or "gpus" in line] == expected
+
+
+def test_gpus_that_are_not_requested_from_slurm_are_still_gpus_of_the_job() -> None:
+    groups = "backend.groups=[{nodes: 1, gpus: 4, command: ./serve}]"
+    made = files("gpus=2", "cpus=8", "backend.gpus_as=none", "queue.exclusive=true", groups)
+    assert "gpus-per-node" not in made["job.sbatch"] and "gres" not in made["job.sbatch"]
+    node = json.loads(made[".jobc/job.json"])["node"]
+    assert (node["gpus"], node["procs"]) == (2, 2)
 
 
 def test_ids_that_are_known_at_submit_time_are_added_to_those_of_the_spec() -> None:
