@@ -37,6 +37,7 @@ class SlurmOptions:
     constraint: str | None
     groups: tuple[NodeGroup, ...]
     output: str | None
+    stderr: str | None
     array_limit: Count | None
     mpi: str
     cpu_bind: str | None

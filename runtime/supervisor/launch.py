@@ -22,6 +22,7 @@ from ..node.node_folders import safe_cache_variables
 from ..node.node_settings import NodeSettings
 from ..node.node_start import exec_program
 from ..ranks import launchers
+from ..ranks.separate_stderr import name_own_stderr
 from ..run_folder.run_folder import RunFolder
 from ..system.failure import Failure
 from ..system.private_folder import private_folder
@@ -79,6 +80,7 @@ class _NodeLaunch:
                 raise NodeFailure(DATA_BROKEN, message, "use other hosts, or gpu_type=null for any type")
         if payload == "preflight":
             return self._run_preflight(command)
+        name_own_stderr()
         task = number_or_none(os.environ.get("LOCAL_RANK", "")) if read.launcher == "srun" else None
         if task:
             os.environ.pop("JOBC_AFTER", None)

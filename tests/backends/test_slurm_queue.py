@@ -186,7 +186,8 @@ def test_every_script_asks_the_cluster_that_queues_the_job() -> None:
 
 
 def test_a_trial_asks_for_the_nodes_of_the_job_for_ten_minutes(tmp_path: Path) -> None:
-    options = ("--nodes=2", "--time=1-00:00:00", "--partition=main", "--requeue")
+    logs = ("--output=%j.out", "--error=%j.err")
+    options = ("--nodes=2", "--time=1-00:00:00", "--partition=main", "--requeue", *logs)
     (tmp_path / "job.sbatch").write_text("".join(f"#SBATCH {option}\n" for option in options))
     engine = Engine(Job("job", tmp_path, tmp_path, {"cpus": 8}))
     words = srun_in_new_allocation(engine, Path("/runs/a"), Path("/project"), ["--label"], ["smoke"])

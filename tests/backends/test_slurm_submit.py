@@ -76,6 +76,14 @@ def test_a_job_is_queued_with_its_run_folder_and_recorded(project: Project, arti
     assert secret.read_text() == "abc"
 
 
+def test_standard_error_gets_a_log_of_its_own(project: Project) -> None:
+    request = CompileRequest((*BASE, "backend.stderr=x.err"), COMMAND)
+    artifact = write_compiled_job(compile_job(request), project.folder / "artifacts")
+    assert project(artifact, "--run-id", "a")[0] == 0
+    logs = project.folder / "runs/job/a/logs/slurm-%j"
+    assert f"--output={logs}.log --error={logs}.stderr.log " in project.asked()[0]
+
+
 @pytest.mark.parametrize("kind", ["artifact", "sweep"])
 @pytest.mark.parametrize(
     ("sbatch", "code"),

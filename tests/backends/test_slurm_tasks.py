@@ -149,6 +149,21 @@ def test_srun_makes_one_mpi_job_of_the_ranks(cluster: Cluster, tmp_path: Path) -
     assert read(job.project / f"logs/job-{number}.out") == read(log), "backend.output names it too"
 
 
+@pytest.mark.parametrize("way", [SPAWN, SRUN])
+def test_the_stderr_of_all_ranks_is_in_a_file_of_its_own(cluster: Cluster, tmp_path: Path, way: str) -> None:
+    command = ("bash", "-c", "echo out $RANK; echo err $RANK >&2")
+    words = ("nodes=2", "procs=2", "cpus=4", "backend.stderr=logs/%x-%j.err", "backend.gpus_as=none")
+    job = make(cluster, tmp_path / "job", way, *words, command=command)
+    code, said = job("submit", "--wait")
+    assert code == 0 and {"out 0", "err 0"} <= {line.rpartition("| ")[2] for line in said.splitlines()}, said
+    for rank in range(4):
+        log = read(job.run / f"logs/rank_0{rank}.log")
+        assert f"out {rank}\n" in log and f"err {rank}\n" in log, log
+    (errors,) = job.project.glob("logs/job-*.err")
+    assert sorted(read(errors).splitlines()) == [f"err {rank}" for rank in range(4)]
+    assert errors.resolve().name == f"slurm-{errors.stem.removeprefix('job-')}.stderr.log"
+
+
 NUMBERS = {
     "SLURM_PROCID": "RANK", "SLURM_LOCALID": "LOCAL_RANK", "SLURM_NTASKS": "WORLD_SIZE", "SLURM_NPROCS": "WORLD_SIZE",
     "SLURM_STEP_NUM_TASKS": "WORLD_SIZE", "SLURM_NTASKS_PER_NODE": "LOCAL_WORLD_SIZE", "SLURM_NODEID": "GROUP_RANK",
