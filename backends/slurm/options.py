@@ -30,13 +30,14 @@ class NodeGroup:
 @dataclass(frozen=True)
 class SlurmOptions:
     version: str
-    gpus_as: Literal["gpus-per-node", "gres"]
+    gpus_as: Literal["gpus-per-node", "gres", "none"]
     cluster: str | None
     gres: tuple[str, ...]
     mem_policy: Literal["given", "all", "none"]
     constraint: str | None
     groups: tuple[NodeGroup, ...]
     output: str | None
+    stderr: str | None
     array_limit: Count | None
     mpi: str
     cpu_bind: str | None

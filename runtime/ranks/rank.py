@@ -2,7 +2,8 @@
 
 Usage: jobctl rank [--local-rank=N] -- COMMAND…     (torch.distributed.launch adds the option)
 In:    JOBC_THEN, lines of bash to run instead of COMMAND (then.py);
-       RANK from the launcher, JOBC_RUN_DIR, JOBC_ATTEMPT and JOBC_NODE_RANK from node.py.
+       RANK from the launcher, JOBC_RUN_DIR, JOBC_ATTEMPT and JOBC_NODE_RANK from node.py;
+       JOBC_STDERR, a path to which the rank's stderr is also written (separate_stderr.py).
 Out:   logs/rank_NN.log (global rank 0 also on stdout), state/rank_NN, exit/ATTEMPT/rank_NN, and the exit code.
 
 torchrun and accelerate return 1 for any failed rank, so the rank's exit code is read from the exit file.
@@ -23,6 +24,7 @@ from ..run_folder.run_folder import RunFolder, release_reserved_file, reserve_sm
 from ..system import processes
 from ..system.signal_queue import SignalQueue
 from . import engine_variables
+from .separate_stderr import STDERR, open_stderr
 
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -41,7 +43,8 @@ def main(argv: list[str]) -> int:
     try:
         renumber_by_node_position(os.environ)
         engine_variables.make_engine_variables_consistent(os.environ)
-        rank = RankWrapper(RunFolder.from_environment(), int(os.environ["RANK"]), command)
+        stderr = open_stderr(os.environ.pop(STDERR, ""))
+        rank = RankWrapper(RunFolder.from_environment(), int(os.environ["RANK"]), command, stderr)
         return rank.run(signals)
     except (KeyError, ValueError) as error:
         print(f"jobc: rank wrapper: incomplete environment: {error}", file=sys.stderr)
@@ -86,46 +89,55 @@ def renumber_by_node_position(environment: MutableMapping[str, str]) -> None:
 class RankWrapper:
     """One rank of one attempt, from its start to its exit file."""
 
-    def __init__(self, run: RunFolder, rank: int, command: list[str]) -> None:
-        self.run_folder, self.rank, self.command = run, rank, command
+    def __init__(self, run: RunFolder, rank: int, command: list[str], stderr: int | None = None) -> None:
+        """stderr: descriptor to which the rank's stderr is also written"""
+        self.run_folder, self.rank, self.command, self.stderr = run, rank, command, stderr
         run.rank_exit(rank).unlink(missing_ok=True)  # left over from before a restart in place
         reserve_small_file(run.rank_exit(rank))
         self.log = run.open_log(run.rank_log(rank), f"rank {rank}")
         self.lossy_log = LossyLog(self.log)
         self.began, self.first_output = int(time.time()), 0  # seconds since the epoch; status reports them
         self.forwarded: dict[int, float] = {}  # signal -> when the rank last received it, monotonic seconds
+        self.pipes: list[int] = []  # from which this process copies the rank's output
+        self.stderr_pipe = -1  # the one of them for stderr, if it is separate
 
     def run(self, signals: SignalQueue) -> int:
         # jobc's trainer and smoke test unblock SIGINT once StopSignals handles it
         is_ours = self.command[1:3] in (["-m", "jobc_trainer"], ["-m", "jobc_trainer.smoke"])
         blocked = (signal.SIGINT,) if is_ours else ()
-        output, pipe = self.log, None
+        output, errors, passed = self.log, None, list[int]()
         if self.rank == 0:
             pipe, output = os.pipe()
+            self.pipes.append(pipe)
+            passed.append(output)
+        if self.stderr is not None:
+            self.stderr_pipe, errors = os.pipe()
+            self.pipes.append(self.stderr_pipe)
+            passed.append(errors)
         try:
-            child = processes.start_in_own_session(self.command, output, blocked=blocked)
+            child = processes.start_in_own_session(self.command, output, errors, blocked=blocked)
         except OSError as error:
             return self._record_start_failure(error)
         signals.receive_in_thread(FORWARDED)
-        if pipe is not None:
-            os.close(output)
+        for descriptor in passed:
+            os.close(descriptor)
         self._write_state()
-        status = self._wait_for_child(child, pipe, signals)
+        status = self._wait_for_child(child, signals)
         code, reason = exit_code_and_reason(status, self.forwarded, self.run_folder.stop_mark.exists())
         return self._write_exit(code, reason, status)
 
-    def _wait_for_child(self, child: int, pipe: int | None, signals: SignalQueue) -> int:
+    def _wait_for_child(self, child: int, signals: SignalQueue) -> int:
         """Forward signals and output until the child ends. Return its exit code, or -N if signal N killed it."""
         while True:
-            arrived, readable = signals.wait(60, *([pipe] if pipe is not None else []))
+            arrived, readable = signals.wait(60, *self.pipes)
             for number in arrived:
                 self._forward_signal(child, number, signals.senders.get(number, 0))
-            if pipe is not None and readable and not self._copy_output(pipe):
-                pipe = None
+            for pipe in readable:
+                self._copy_output(pipe)
             if signal.SIGCHLD in arrived:
                 for pid, status in processes.reap_children():
                     if pid == child:
-                        self._copy_remaining_output(pipe, signals)
+                        self._copy_remaining_output(signals)
                         return status
 
     def _forward_signal(self, child: int, number: int, sender: int) -> None:
@@ -141,24 +153,34 @@ class RankWrapper:
         with contextlib.suppress(OSError):
             self._write_state()
 
-    def _copy_output(self, pipe: int) -> bool:
+    def _copy_output(self, pipe: int) -> None:
+        """Copy one chunk of the rank's output. At its end, forget the pipe."""
         piece = os.read(pipe, 65536)
+        if not piece:
+            self.pipes.remove(pipe)
+            return
         self.lossy_log.write(piece)
-        if piece and not self.first_output:
+        if pipe == self.stderr_pipe and self.stderr is not None:
+            with contextlib.suppress(OSError):  # nobody reads it: the log has it too
+                write_all_bytes(self.stderr, piece)
+        if self.rank != 0:
+            return
+        if not self.first_output:
             self.first_output = int(time.time())
             with contextlib.suppress(OSError):
                 self._write_state()
         with contextlib.suppress(OSError):  # a closed terminal must not stop the training
             write_all_bytes(sys.stdout.fileno(), piece)
-        return bool(piece)
 
-    def _copy_remaining_output(self, pipe: int | None, signals: SignalQueue) -> None:
-        """Copy the output written before the end. Do not wait, because the rank's daemons may keep the pipe open."""
+    def _copy_remaining_output(self, signals: SignalQueue) -> None:
+        """Copy the output written before the end. Do not wait, because the rank's daemons may keep a pipe open."""
         deadline = time.monotonic() + DRAIN_S
-        while pipe is not None and time.monotonic() < deadline:
-            _, readable = signals.wait(0, pipe)
-            if not readable or not self._copy_output(pipe):
+        while self.pipes and time.monotonic() < deadline:
+            _, readable = signals.wait(0, *self.pipes)
+            if not readable:
                 return
+            for pipe in readable:
+                self._copy_output(pipe)
 
     def _record_start_failure(self, error: OSError) -> int:
         line = f"jobc: rank {self.rank}: cannot start {self.command[:1]}: {error.strerror}\n".encode()

@@ -22,7 +22,9 @@ from ..node.node_folders import safe_cache_variables
 from ..node.node_settings import NodeSettings
 from ..node.node_start import exec_program
 from ..ranks import launchers
+from ..ranks.separate_stderr import name_own_stderr
 from ..run_folder.run_folder import RunFolder
+from ..run_folder.submitted_values import SubmittedValues
 from ..system.failure import Failure
 from ..system.private_folder import private_folder
 from ..system.values import number_or_none
@@ -60,6 +62,10 @@ class _NodeLaunch:
     def run(self, line: Sequence[str], words: Sequence[str]) -> int:
         read, payload = self.read, self.payload
         launcher, command = launchers.split_launch_line(line)
+        if run_folder := os.environ.get("JOBC_RUN_DIR"):
+            values = SubmittedValues.read(Path(run_folder))
+            values.set_variables(os.environ)
+            command += values.arguments if payload == "train" else ()
         steps, entries = _step_command_words(payload, read.rendezvous_timeout_s)
         if payload == "smoke":
             launcher, command = ["spawn"], list(SMOKE)
@@ -79,6 +85,7 @@ class _NodeLaunch:
                 raise NodeFailure(DATA_BROKEN, message, "use other hosts, or gpu_type=null for any type")
         if payload == "preflight":
             return self._run_preflight(command)
+        name_own_stderr()
         task = number_or_none(os.environ.get("LOCAL_RANK", "")) if read.launcher == "srun" else None
         if task:
             os.environ.pop("JOBC_AFTER", None)

@@ -55,11 +55,20 @@ def test_dependencies_are_those_of_sbatch(after: str, expected: str) -> None:
         (("gpus=2", "cpus=8"), ["--gpus-per-node=2", "--gres=nvme:1,fpga:2"]),
         (("gpus=2", "cpus=8", "backend.gpus_as=gres"), ["--gres=gpu:2,nvme:1,fpga:2"]),
         (("backend.gpus_as=gres",), ["--gres=nvme:1,fpga:2"]),
+        (("gpus=2", "cpus=8", "backend.gpus_as=none"), ["--gres=nvme:1,fpga:2"]),
     ],
 )
 def test_other_devices_stand_beside_the_gpus(words: tuple[str, ...], expected: list[str]) -> None:
     lines = directives("backend.gres=[nvme:1,fpga:2]", *words)
     assert [line for line in lines if "gres" in line or "gpus" in line] == expected
+
+
+def test_gpus_that_are_not_requested_from_slurm_are_still_gpus_of_the_job() -> None:
+    groups = "backend.groups=[{nodes: 1, gpus: 4, command: ./serve}]"
+    made = files("gpus=2", "cpus=8", "backend.gpus_as=none", "queue.exclusive=true", groups)
+    assert "gpus-per-node" not in made["job.sbatch"] and "gres" not in made["job.sbatch"]
+    node = json.loads(made[".jobc/job.json"])["node"]
+    assert (node["gpus"], node["procs"]) == (2, 2)
 
 
 def test_ids_that_are_known_at_submit_time_are_added_to_those_of_the_spec() -> None:
@@ -177,7 +186,8 @@ def test_every_script_asks_the_cluster_that_queues_the_job() -> None:
 
 
 def test_a_trial_asks_for_the_nodes_of_the_job_for_ten_minutes(tmp_path: Path) -> None:
-    options = ("--nodes=2", "--time=1-00:00:00", "--partition=main", "--requeue")
+    logs = ("--output=%j.out", "--error=%j.err")
+    options = ("--nodes=2", "--time=1-00:00:00", "--partition=main", "--requeue", *logs)
     (tmp_path / "job.sbatch").write_text("".join(f"#SBATCH {option}\n" for option in options))
     engine = Engine(Job("job", tmp_path, tmp_path, {"cpus": 8}))
     words = srun_in_new_allocation(engine, Path("/runs/a"), Path("/project"), ["--label"], ["smoke"])

@@ -13,6 +13,7 @@ import pytest
 from jobc.compiler.pipeline.compile import compile_job, write_compiled_job
 from jobc.compiler.pipeline.sweeps import compile_sweep, group_points_into_folders
 from jobc.compiler.pipeline.types import CompileRequest
+from jobc.runtime.system.values import read_keys
 
 BASE = ("backend=slurm", "name=job", "secrets.T=env:T", "queue.after=[7]")
 COMMAND = ("train.py",)
@@ -74,6 +75,14 @@ def test_a_job_is_queued_with_its_run_folder_and_recorded(project: Project, arti
     assert (run / "state/job_0").read_text() == "job_id=17\n" and (run / "state/resume").exists()
     (secret,) = project.folder.glob(".jobc/secrets/a-*/T")
     assert secret.read_text() == "abc"
+
+
+def test_standard_error_gets_a_log_of_its_own(project: Project) -> None:
+    request = CompileRequest((*BASE, "backend.stderr=x.err"), COMMAND)
+    artifact = write_compiled_job(compile_job(request), project.folder / "artifacts")
+    assert project(artifact, "--run-id", "a")[0] == 0
+    logs = project.folder / "runs/job/a/logs/slurm-%j"
+    assert f"--output={logs}.log --error={logs}.stderr.log " in project.asked()[0]
 
 
 @pytest.mark.parametrize("kind", ["artifact", "sweep"])
@@ -141,7 +150,15 @@ def test_an_element_of_an_array_that_was_queued_by_hand_prepares_its_point(proje
     assert project(sweep, *prepare, SLURM_RESTART_COUNT="1") == (0, f"{run}\n")
 
 
+def test_one_point_of_a_sweep_takes_arguments(project: Project, sweep: Path) -> None:
+    code, said = project(sweep, "--point", "1", "--run-id", "a", "--env", "A=1", "--", "--lr", "2")
+    assert code == 0, said
+    keys = read_keys(project.folder / "runs/job+seed=1/a/state/run")
+    assert (keys["arguments"], keys["env"]) == ('["--lr", "2"]', '{"A": "1"}')
+
+
 def test_points_of_a_sweep_take_no_options_of_one_run(project: Project, sweep: Path) -> None:
-    for words in (("--here",), ("--fork", "a"), ("--only-prepare",), ("--run-id=a",), ("--parallel", "0")):
+    values = (("--env", "A=1"), ("--env=A=1",), ("--", "--point"))
+    for words in (("--here",), ("--fork", "a"), ("--only-prepare",), ("--run-id=a",), ("--parallel", "0"), *values):
         code, said = project(sweep, *words)
         assert code == 2 and project.left() == [], said

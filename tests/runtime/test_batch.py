@@ -337,6 +337,17 @@ def test_the_log_has_the_name_in_the_settings_too(tmp_path: Path) -> None:
     assert bed(SLURM_JOB_NAME="train")[0] == 0, "a requeue links the same name again"
 
 
+@pytest.mark.parametrize("words", [(), ("here",)])
+def test_standard_error_is_separate_unless_it_is_the_users_terminal(tmp_path: Path, words: tuple[str, ...]) -> None:
+    bed = Bed(tmp_path, stderr="train.err")
+    (bed.run / "logs").mkdir()
+    (bed.run / "logs/slurm-7.stderr.log").write_text("the errors\n")
+    bed.tasks(f"env >{bed.folder}/env; {ENDED.replace('CODE', '0')}")
+    assert bed(str(bed.run), "0", *words, JOBC_STDERR="/proc/1/fd/2")[0] == 0
+    assert read_keys(bed.folder / "env").get("JOBC_STDERR") == (None if words else "separate")
+    assert (tmp_path / "train.err").is_symlink() == (not words)
+
+
 def test_a_file_with_the_name_of_the_log_stays(tmp_path: Path) -> None:
     bed = Bed(tmp_path, output="train.out")
     (bed.run / "logs").mkdir()

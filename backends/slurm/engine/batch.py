@@ -24,6 +24,7 @@ from pathlib import Path
 from ....runtime.engines.artifact_location import Place
 from ....runtime.engines.engine import Engine
 from ....runtime.exit_codes import CRASHED, DATA_BROKEN, DONE, MEANING, PEER_LOST, PREEMPTED
+from ....runtime.ranks.separate_stderr import STDERR, WANTED
 from ....runtime.run_folder.artifact_copies import copy_number_by_attempt, link_attempt_to_copy
 from ....runtime.run_folder.run_folder import write_small_file
 from ....runtime.run_folder.run_secrets import delete_run_secrets
@@ -34,7 +35,7 @@ from ....runtime.system.values import number_or_none, read_keys
 from .group_steps import GroupSteps, split_steps
 from .job_records import full_job_id, recorded_step_id
 from .job_variables import first_host
-from .link_named_log import link_log
+from .link_named_log import LOGS, link_log
 from .pyxis import container_environment, container_options
 from .requeue import decide_next_start, lost_nodes, requeue_without_lost_nodes
 
@@ -94,7 +95,7 @@ class BatchAttempt:
         if why := self._skip_reason():
             return self._record_and_leave(*why)
         self._record_job()
-        self._link_named_log()
+        self._link_named_logs()
         try:
             words, *group_words = map(self._task_words, split_steps(srun))
         except Failure as failure:
@@ -114,12 +115,13 @@ class BatchAttempt:
             return self._record_and_leave(CRASHED, self._groups.failure)
         return self._record_and_leave(code, MEANING[code])
 
-    def _link_named_log(self) -> None:
-        """Link the log to the name in backend.output. With --here, output goes to the terminal, not to a log."""
-        pattern = self.place.settings.get("output")
-        log = self.run.path / f"logs/slurm-{self.job_id}.log"
-        if pattern and not self.is_here and (why := link_log(log, pattern, self.place.project, os.environ)):
-            print(f"warning: {why}", file=sys.stderr)
+    def _link_named_logs(self) -> None:
+        """Link the logs to the names in backend.output and backend.stderr. With --here, output goes to the terminal."""
+        for setting, suffix in LOGS.items():
+            pattern = self.place.settings.get(setting)
+            log = self.run.path / f"logs/slurm-{self.job_id}{suffix}"
+            if pattern and not self.is_here and (why := link_log(log, pattern, self.place.project, os.environ)):
+                print(f"warning: {why}", file=sys.stderr)
 
     def _skip_reason(self) -> tuple[int, str] | None:
         """Return the exit code and the reason if the job must not run, although Slurm has restarted it, else None."""
@@ -143,6 +145,9 @@ class BatchAttempt:
         environ = task_environment(os.environ)
         if self.place.settings.get("cluster"):
             environ.pop("SLURM_CLUSTERS", None)  # the job already runs on that cluster
+        environ.pop(STDERR, None)
+        if self.place.settings.get("stderr") and not self.is_here:
+            environ[STDERR] = WANTED
         environ.update(JOBC_RUN_DIR=str(self.run.path), JOBC_ATTEMPT=str(self.attempt))
         environ.update(JOBC_PROJECT=str(self.place.project), JOBC_STEP_TASKS=str(self.place.settings["step_tasks"]))
         return environ
@@ -172,6 +177,7 @@ class BatchAttempt:
         head = first_host(os.environ.get("SLURM_JOB_NODELIST", ""))
         group_environ = {**environ, "JOBC_HEAD_ADDR": head}
         del group_environ["JOBC_STEP_TASKS"]  # describes the ranks' step
+        group_environ.pop(STDERR, None)
         try:
             self._groups.start(group_words, group_environ, self.run.path)
             return self.run.worst_exit(self._run_tasks(words, environ), self.place.job.nodes)

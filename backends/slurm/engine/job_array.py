@@ -17,6 +17,7 @@ from ....runtime.engines.sweep_engine import SweepEngine
 from ....runtime.run_folder.run_secrets import saved_secrets
 from ....runtime.verbs.sweep_points import print_points
 from .job_records import record_queued_job
+from .link_named_log import log_options
 from .submission import SlurmQueue, dependency_option
 
 LOOK_S = 2  # interval at which to check whether all points have ended
@@ -28,7 +29,8 @@ def start_array(sweep: NewSweep, queue: SlurmQueue, options: argparse.Namespace)
         elements = f"0-{len(points) - 1}{f'%{options.parallel}' if options.parallel else ''}"
         run = sweep.run.path
         words = dependency_option(options.after, str(sweep.place.settings.get("after") or ""))
-        words += [f"--array={elements}", f"--chdir={run}", f"--output={run}/points/%a/../../logs/slurm-%A_%a.log"]
+        logs = log_options(sweep.place.settings, f"{run}/points/%a/../../logs/slurm-%A_%a")
+        words += [f"--array={elements}", f"--chdir={run}", *logs]
         with queue.submitted_job([*words, str(sweep.new.artifact / "job.sbatch"), str(run)]) as job_id:
             for point in points:
                 point.keep()

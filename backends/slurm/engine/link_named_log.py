@@ -1,7 +1,7 @@
-"""Create a symlink to a job's log with the name that `backend.output` requests. Packed into jobctl; Python 3.8.
+"""Link a job's logs to the names in `backend.output` and `backend.stderr`. Packed into jobctl; Python 3.8.
 
 In:  a file name pattern in sbatch's syntax; the job's environment.
-Out: a symlink to RUN/logs/slurm-JOB.log, where jobctl reads the log.
+Out: a symlink to RUN/logs/slurm-JOB.log or slurm-JOB.stderr.log.
 Source: sbatch manual, filename pattern, 25.11.
 """
 
@@ -23,7 +23,14 @@ _VARIABLES: Mapping[str, tuple[str, ...]] = {  # symbol -> variables of the batc
     "u": ("SLURM_JOB_USER", "USER"),
     "x": ("SLURM_JOB_NAME",),
 }
+LOGS = {"output": ".log", "stderr": ".stderr.log"}  # setting -> end of the log's name in the run folder
 _OF_A_BATCH_SCRIPT = {"%": "%", "n": "0", "s": "batch", "t": "0"}
+
+
+def log_options(settings: Mapping[str, object], log: str) -> list[str]:
+    """Return sbatch's options for the job's logs, which override those in job.sbatch. log: path without suffix"""
+    error = [f"--error={log}{LOGS['stderr']}"] if settings.get("stderr") else []
+    return [f"--output={log}{LOGS['output']}", *error]
 
 
 def expand_log_name(pattern: str, environ: Mapping[str, str]) -> str:

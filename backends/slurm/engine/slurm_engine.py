@@ -31,6 +31,7 @@ from ....runtime.system.streams import client_output_lines
 from ....runtime.system.text import one_line, printable
 from ....runtime.system.values import number_or_none, numbers_of_files, read_keys
 from .job_records import record_queued_job, recorded_step_id
+from .link_named_log import log_options
 from .pyxis import container_environment
 from .srun_trial import srun_in_live_run, srun_in_new_allocation, strip_label_padding
 from .submission import SlurmQueue, dependency_from_after_option, dependency_option, environment_for_job, require_client
@@ -220,7 +221,7 @@ class SlurmEngine(StartingEngine):
                 os.chdir(run.path)
                 exec_program(["bash", script, str(run.path), str(new.attempt), "here"], os.environ)
             words = dependency_option(options.after, str(self.job.settings.get("after") or ""))
-            words += [f"--chdir={run.path}", f"--output={run.path}/logs/slurm-%j.log"]
+            words += [f"--chdir={run.path}", *log_options(self.job.settings, f"{run.path}/logs/slurm-%j")]
             with self._queue.submitted_job([*words, script, str(run.path), str(new.attempt)]) as job_id:
                 new.keep()
                 record_queued_job(run.path, new.attempt, job_id)

@@ -19,8 +19,8 @@ from .pyxis import container_options
 
 MINUTES = 10  # time limit of the new allocation
 _OF_THE_JOB_ALONE = re.compile(
-    "--(array|time|signal|requeue|no-requeue|open-mode|dependency|ntasks-per-node|cpus-per-task)"
-)  # options that srun does not have, or that apply to the job's tasks
+    "--(array|time|signal|requeue|no-requeue|open-mode|output|error|dependency|ntasks-per-node|cpus-per-task)"
+)  # options that srun does not have, that apply to the job's tasks, or that would hide the trial's output
 
 
 def srun_in_new_allocation(

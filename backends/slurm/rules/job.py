@@ -1,4 +1,4 @@
-"""Keys that contradict each other or Slurm: JC4302, JC4304 to JC4307, JC4309, JC4310, JC4330 to JC4332."""
+"""Keys that contradict each other or Slurm: JC4302, JC4304 to JC4307, JC4309 to JC4311, JC4330 to JC4332."""
 
 import re
 from collections.abc import Iterator
@@ -87,6 +87,21 @@ def check_task_placement(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Di
     elif plan.uses_trainer and plan.topology.procs > 1:
         because = "the trainer uses the GPU with the number LOCAL_RANK, and each rank would see its own GPU as number 0"
         yield Diagnostic("JC4309", title, because, hint, key="backend.gpu_bind")
+
+
+def check_gpus_not_requested(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
+    """JC4311: keys that have no effect because the job requests no GPUs from Slurm."""
+    if options.gpus_as != "none":
+        return
+    if plan.resources.gpu_type:
+        title = f"gpu_type={plan.resources.gpu_type} has no effect with backend.gpus_as=none"
+        because = "without a request for GPUs, Slurm does not know which type the job needs"
+        hint = "gpu_type=null, and backend.constraint with a feature of the nodes that have these GPUs"
+        yield Diagnostic("JC4311", title, because, hint, key="gpu_type")
+    if options.gpu_bind not in (None, "none"):
+        title = f"backend.gpu_bind={options.gpu_bind} has no effect with backend.gpus_as=none"
+        because = "Slurm binds only GPUs that it has allocated to the job"
+        yield Diagnostic("JC4311", title, because, "backend.gpu_bind=null", key="backend.gpu_bind")
 
 
 def check_modules_with_pyxis(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
