@@ -10,7 +10,6 @@ from functools import lru_cache
 from typing import Any
 
 from ...trainer.config import train_json
-from ...trainer.config.identity import identity_keys as identity_of
 from ..emit import job_json
 from ..emit.artifact import Artifact
 from ..emit.render import Omit, Render, TracedValue, of
@@ -197,7 +196,7 @@ def _pick_fields(value: Any, *names: str) -> dict[str, Any]:
 
 def comparable_records(spec: JobSpec, plan: LaunchPlan, backend: str, options: Any) -> dict[str, list[str]]:
     """Return the records that a resume and `jobc diff` compare (identity, spec and plan) as `key = json` lines."""
-    identity = identity_of(train_json.parse_train_config(to_mutable_tree(plan.train))) if plan.uses_trainer else {}
+    identity = train_json.identity_keys(train_json.parse_train_config(to_mutable_tree(plan.train))) if plan.uses_trainer else {}
     return {
         "identity": flat_lines.to_flat_lines(identity),
         "spec": flat_lines.to_flat_lines(dict(flat_lines.flatten_to_leaves(spec, "", _format_with_unit))),

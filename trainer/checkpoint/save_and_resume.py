@@ -14,8 +14,8 @@ from typing import Any
 import torch
 
 from ...runtime.system.frozen_dataclass import dataclass
-from ..config.identity import identity_keys
 from ..config.schema import TrainConfig
+from ..config.train_json import identity_keys
 from ..dist.process_group import RankGroup
 from ..files.durable_files import Content
 from ..lifecycle.errors import BrokenInput

@@ -271,7 +271,7 @@ class FsdpConfig:
 
 
 @dataclass(frozen=True)
-class HsdpConfig:
+class HsdpConfig(FsdpConfig):
     """Hybrid sharding: FSDP within groups of ranks, replicas across groups. The other keys are those of fsdp.
 
     shards: number of consecutive ranks that share one copy of the model; must divide world_size.
@@ -279,15 +279,8 @@ class HsdpConfig:
     offload_params, state_dict_type, cpu_ram_efficient_loading.
     """
 
-    kind: Literal["hsdp"]
+    kind: Literal["hsdp"]  # type: ignore[assignment]
     shards: int
-    reshard_after_forward: bool
-    auto_wrap_policy: Literal["TRANSFORMER_BASED_WRAP", "SIZE_BASED_WRAP", "NO_WRAP"]
-    transformer_layer_cls_to_wrap: tuple[str, ...]
-    min_num_params: int
-    offload_params: bool
-    state_dict_type: Literal["FULL_STATE_DICT", "SHARDED_STATE_DICT"]
-    cpu_ram_efficient_loading: bool
 
 
 @dataclass(frozen=True)

@@ -103,8 +103,8 @@ def reconcile_variables(
     ]
     if inner.gpus > 1:
         wrong.append(f"SkyPilot starts one process per node, which has {inner.gpus} GPUs: use torchrun in `run`")
-    alike = [claim for claim in outer if _number_same_ranks(inner.values, claim)]
-    return _fill_missing_values(environment, [inner, *alike]), wrong, ", ".join(inner.names.values())
+    alike = [claim for claim in (inner, *outer) if _number_same_ranks(inner.values, claim)]
+    return _fill_missing_values(environment, alike), wrong, ", ".join(inner.names.values())
 
 
 def _find_unset_counters(trusted: str, environment: Mapping[str, Any], claims: Sequence[LauncherVariables]) -> str:
@@ -145,12 +145,9 @@ def _counts_nodes(inner: LauncherVariables, outer: LauncherVariables) -> bool:
 
 
 def _fill_missing_values(environment: Mapping[str, Any], claims: Sequence[LauncherVariables]) -> dict[str, Any]:
-    """Fill in missing values from the other claims, in order."""
-    filled = dict(environment)
-    for claim in claims:
-        for name, value in claim.values.items():
-            filled.setdefault(name, value)
-    return filled
+    """Fill in missing values from the claims; the first claim that has a value counts."""
+    mappings = (*(claim.values for claim in reversed(claims)), environment)
+    return {name: value for mapping in mappings for name, value in mapping.items()}
 
 
 def _add_derived_values(claim: LauncherVariables) -> LauncherVariables:

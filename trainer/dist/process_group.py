@@ -8,11 +8,12 @@ import io
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import field
 from datetime import timedelta
+from pathlib import Path
 from typing import TypeVar
 
 import torch
@@ -25,7 +26,6 @@ from ...runtime.network.reach import wait_until_port_answers
 from ...runtime.system.frozen_dataclass import dataclass
 from ..lifecycle.errors import BrokenInput, RendezvousFailed, StoppedBeforeTraining
 from .env import RankEnvironment
-from .flight_recorder import enable_flight_recorder
 from .phases import Phases
 from .process_group_end import keep_groups_alive
 
@@ -231,6 +231,25 @@ def join_process_group(
     yield RankGroup(env.rank, env.world_size, device, _open_board(env, timeout))
     keep_groups_alive()  # including groups created in the meantime
     dist.destroy_process_group()
+
+
+def enable_flight_recorder(environ: MutableMapping[str, str], run_dir: Path | None) -> None:
+    """Enable NCCL's flight recorder in ranks that launch.sh, which sets the same variables, did not start: if a
+    collective hangs, each rank dumps the most recent ones to logs/collectives_RANK in the run folder.
+
+    Variables that `environ` already sets are left unchanged. torch 2.9 to 2.13 reads them when it creates a process
+    group. torchtitan sets them at the same point (distributed/utils.py, init_distributed).
+    """
+    defaults = {
+        "TORCH_FR_BUFFER_SIZE": "20000",  # number of collectives
+        "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING": "3",  # torch's default: the process exits after the dump
+    }
+    if run_dir is not None:
+        logs = run_dir.absolute() / "logs"
+        logs.mkdir(parents=True, exist_ok=True)
+        defaults["TORCH_FR_DUMP_TEMP_FILE"] = f"{logs}/collectives_"
+    environ.update({name: value for name, value in defaults.items() if not environ.get(name)})
 
 
 def wait_for_master(host: str, port: int, timeout_s: float, stopped: Callable[[], bool]) -> None:

@@ -48,7 +48,7 @@ class Fsdp(StepperParallel):
     gathers = True
 
     def __init__(
-        self, model: nn.Module, recipe: Recipe, config: TrainConfig, sharding: FsdpConfig | HsdpConfig, group: RankGroup
+        self, model: nn.Module, recipe: Recipe, config: TrainConfig, sharding: FsdpConfig, group: RankGroup
     ) -> None:
         self.group, self.model = group, model
         self.num_parameters = sum(parameter.numel() for parameter in model.parameters())
@@ -175,15 +175,15 @@ def require_sharded_state(state: Mapping[int, Mapping[str, Any]], parameters: Se
                 raise BrokenInput(title, hint=OTHER_OPTIMIZER)
 
 
-def make_device_mesh(sharding: FsdpConfig | HsdpConfig, group: RankGroup) -> DeviceMesh:
+def make_device_mesh(sharding: FsdpConfig, group: RankGroup) -> DeviceMesh:
     """Return the device mesh. The ranks along its last dimension share a copy of the model."""
-    if isinstance(sharding, FsdpConfig):
+    if not isinstance(sharding, HsdpConfig):
         return init_device_mesh(group.device.type, (group.world_size,))
     shape = (group.world_size // sharding.shards, sharding.shards)
     return init_device_mesh(group.device.type, shape, mesh_dim_names=("replicate", "shard"))
 
 
-def modules_to_shard(model: nn.Module, sharding: FsdpConfig | HsdpConfig) -> list[nn.Module]:
+def modules_to_shard(model: nn.Module, sharding: FsdpConfig) -> list[nn.Module]:
     """Return the modules to shard as units, inner before outer, without the model itself. Raises like find_blocks()."""
     if sharding.auto_wrap_policy == "NO_WRAP":
         return []

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from jobc.runtime.exit_codes import DATA_BROKEN
 from jobc.trainer.config import rules, train_json
 from jobc.trainer.config import schema as config
-from jobc.trainer.config.identity import identity_keys
 from jobc.trainer.config.parse import to_json_types
+from jobc.trainer.config.train_json import identity_keys
 from jobc.trainer.lifecycle.errors import BrokenInput
 
 from ..conftest import DIGITS
