@@ -98,7 +98,7 @@ class HangWatchdog:
             threading.Thread(target=self._run, args=(target,), name=name, daemon=True)
             for name, target in (
                 ("watch", self._check_progress),
-                ("watch, on_tick", lambda: self.on_tick()),
+                ("watch, on_tick", self._do_on_tick),
                 ("watch, end", self._exit_when_hung),
             )
         ]
@@ -146,6 +146,9 @@ class HangWatchdog:
     def _run(self, look: Callable[[], None]) -> None:
         while not self._ended.wait(self.tick_s):
             look()
+
+    def _do_on_tick(self) -> None:
+        self.on_tick()
 
     def _check_progress(self) -> None:
         since, part_s = self.phases.since, time.perf_counter() - self.phases.part_since

@@ -12,7 +12,6 @@ from typing import NoReturn
 from torch import Tensor
 
 from ...runtime import exit_codes
-from ...runtime.system.frozen_dataclass import dataclass
 from .. import export
 from ..build.build import Training
 from ..checkpoint.background_save import BackgroundSaver
@@ -25,23 +24,9 @@ from .nonfinite import SkipCounter
 from .profiling import StepProfiler
 from .progress import ProgressReporter
 from .step_sums import StepResult, StopAndSaveRequests
-from .validation import ValidationFailed, ValidationResult, Validator
+from .validation import ValidationFailed, Validator
 
 VALIDATION = "validation"  # the part of a checkpoint that contains the step of the last validation
-
-
-@dataclass(frozen=True)
-class ValidationOutcome:
-    """Result of a validation; empty if none was due. is_interrupted: whether a stop request ended it early"""
-
-    result: ValidationResult | None = None
-    is_interrupted: bool = False
-    error: ValidationFailed | None = None
-
-    @property
-    def ends_run(self) -> bool:
-        """Return whether the run must save and exit because the validation was interrupted or failed."""
-        return self.is_interrupted or self.error is not None
 
 
 class Hooks:
@@ -103,40 +88,36 @@ class Hooks:
             print_unless_empty(line or "")
             print_unless_empty(training.proof.describe_doubt() if is_last else "")
 
-    def run_validation(self, done: int) -> ValidationOutcome:
-        """Run the validation if it is due. If it fails, raise the error only after these weights have been saved."""
-        training = self.training
-        if not self.is_validation_due(done):
-            return ValidationOutcome()
-        training.phases.begin_part("validation")
-        try:
-            result = self.validator.validate(lambda: self.collect_requests().stop)
-        except ValidationFailed as error:
-            return ValidationOutcome(error=error)
+    def validate_save_stop(self, done: int, requests: StopAndSaveRequests) -> int | None:
+        """After `done` steps, validate and save if due. Return the exit code if the run ends before its last step.
+
+        requests: made on any rank before the step
+        A validation that a stop interrupts, or that fails, ends the run, but only after these weights have been saved.
+        """
+        training, is_last = self.training, done == self.training.total_steps
+        result, failure, is_interrupted = None, None, False
+        if self.is_validation_due(done):
+            training.phases.begin_part("validation")
+            try:
+                result = self.validator.validate(lambda: self.collect_requests().stop)
+                is_interrupted = result is None
+            except ValidationFailed as error:
+                failure = error
         if result is not None:
             training.parts[VALIDATION] = {"step": done}
             self.progress.after_validation(done, result)
-        elif training.group.is_first:
+        if is_interrupted and training.group.is_first:
             print(f"validation after step {done} was interrupted by the stop; --resume repeats it", flush=True)
-        return ValidationOutcome(result, is_interrupted=result is None)
 
-    def save_if_due(self, done: int, requests: StopAndSaveRequests, validation: ValidationOutcome) -> None:
-        """Save at the configured interval, on request, and before exit. requests: made on any rank before the step"""
-        is_end = done == self.training.total_steps or requests.stop or validation.ends_run
+        is_end = is_last or requests.stop or is_interrupted or failure is not None
         if requests.give_up and not is_end:
             self.raise_save_error(done)
-        if is_end or requests.save or done % self.training.save_steps == 0:
+        if is_end or requests.save or done % training.save_steps == 0:
             # wait for a requested save because removing control/SAVE tells the user that it is complete
-            self.save_checkpoint(
-                done, validation.result.loss if validation.result else None, wait=is_end or requests.save
-            )
-
-    def code_if_ending(self, done: int, requests: StopAndSaveRequests, validation: ValidationOutcome) -> int | None:
-        """Return the exit code if the run ends before its last step, else None. Raise the validation's error if any."""
-        if validation.error is not None:
-            self.raise_validation_error(validation.error)
-        is_last = done == self.training.total_steps
-        if not validation.is_interrupted and (is_last or not requests.stop):
+            self.save_checkpoint(done, result.loss if result else None, wait=is_end or requests.save)
+        if failure is not None:
+            self.raise_validation_error(failure)
+        if not is_interrupted and (is_last or not requests.stop):
             return None
         if not self.is_saved:
             self.raise_save_error(done)
