@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from jobc.runtime import exit_codes
-from jobc.trainer.build.determinism import set_determinism
+from jobc.trainer.build.build import set_determinism
 from jobc.trainer.checkpoint import store
 from jobc.trainer.config import train_json
 from jobc.trainer.dist import env as environment
