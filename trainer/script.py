@@ -42,11 +42,10 @@ from .config.checkpoint import CheckpointConfig
 from .dist import env as environment
 from .dist.process_group import RankGroup, join_process_group
 from .dist.process_group_end import keep_groups_alive, wait_for_gloo_threads
-from .files.durable_files import Content
-from .lifecycle.control_files import stop_file
+from .files import Content
 from .lifecycle.errors import BrokenInput, PeerLost
 from .lifecycle.exit_rank import exit_with_error, exit_without_teardown, known_cause, print_error_once
-from .lifecycle.stop_signals import StopSignals
+from .lifecycle.requests import StopSignals, stop_file
 from .loop.metrics import RankMetricsFile, seconds_between_writes
 
 STATE, RANDOM, ABOUT = "state.pt", "rng.pt", "state.json"  # a checkpoint's files

@@ -11,7 +11,7 @@ import time
 from .build.garbage_collection import pause_garbage_collection
 from .dist import env as environment
 from .lifecycle.exit_rank import exit_with_error, exit_without_teardown
-from .lifecycle.stop_signals import StopSignals
+from .lifecycle.requests import StopSignals
 
 TIMEOUT_S = 25
 NUM_SAMPLES, BATCH_PER_RANK = 1000, 7  # 1000 is not a multiple of 7: the last batch has padding

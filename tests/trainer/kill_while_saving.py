@@ -14,8 +14,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from jobc.trainer import files
 from jobc.trainer.checkpoint import store
-from jobc.trainer.files import durable_files
 
 FILES = {"weights.pt": b"w" * 10_000, "state.json": b"{}"}
 
@@ -31,7 +31,7 @@ def save_until(root: Path, lines: int) -> bool:
 
         def trace(frame: FrameType, event: str, argument: object) -> Any:
             nonlocal left
-            if frame.f_code.co_filename not in (store.__file__, durable_files.__file__):
+            if frame.f_code.co_filename not in (store.__file__, files.__file__):
                 return None
             if event == "line":
                 left -= 1

@@ -14,9 +14,9 @@ from pathlib import Path
 from ..config.checkpoint import CheckpointConfig
 from ..dist.phases import Phases
 from ..dist.process_group import RankGroup
-from ..files.durable_files import Content
-from ..lifecycle.control_files import SaveRequest
+from ..files import Content
 from ..lifecycle.errors import TrainerError
+from ..lifecycle.requests import SaveRequest
 from . import store
 from .snapshot import Keep, Snapshot, copy_to_cpu
 

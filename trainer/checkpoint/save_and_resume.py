@@ -17,7 +17,7 @@ from ...runtime.system.frozen_dataclass import dataclass
 from ..config.schema import TrainConfig
 from ..config.train_json import identity_keys
 from ..dist.process_group import RankGroup
-from ..files.durable_files import Content
+from ..files import Content
 from ..lifecycle.errors import BrokenInput
 from ..lifecycle.exit_rank import known_cause
 from ..parallel.interface import Parallel

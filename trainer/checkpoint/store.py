@@ -24,8 +24,7 @@ from typing import BinaryIO
 
 from ...runtime.system import untrusted_files
 from ...runtime.system.untrusted_files import is_file_name, parse_json
-from ..files.durable_files import Content, WriteResult, flush_folder, sha256_of, write_durably
-from ..files.retried_reads import NOT_THERE, read_with_retries
+from ..files import NOT_THERE, Content, WriteResult, flush_folder, read_with_retries, sha256_of, write_durably
 
 FORMAT = 1  # format of the manifest and of the files from save_and_resume.py; the seal is the same in all formats
 MANIFEST = "MANIFEST.json"

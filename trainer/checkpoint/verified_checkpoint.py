@@ -17,8 +17,7 @@ from ...runtime.system import untrusted_files
 from ...runtime.system.frozen_dataclass import dataclass
 from ...runtime.system.untrusted_files import is_nonnegative_integer, parse_json
 from ..dist.process_group import RankGroup, zero_filled_file
-from ..files.durable_files import Content
-from ..files.retried_reads import NOT_THERE, Unreadable, read_with_retries
+from ..files import NOT_THERE, Content, Unreadable, read_with_retries
 from ..lifecycle.errors import BrokenInput, unreadable_checkpoint_error
 from . import store
 from .random_state import RandomState

@@ -17,9 +17,8 @@ from ..build.build import Training
 from ..checkpoint.background_save import BackgroundSaver
 from ..checkpoint.save_and_resume import checkpoint_files
 from ..dist.hang_watch import HangWatchdog
-from ..lifecycle.control_files import stop_file
 from ..lifecycle.errors import TrainerError
-from ..lifecycle.stop_signals import StopSignals
+from ..lifecycle.requests import StopSignals, stop_file
 from .nonfinite import SkipCounter
 from .profiling import StepProfiler
 from .progress import ProgressReporter

@@ -18,7 +18,7 @@ from ..config.schema import optimizer_schedule
 from ..dist.compare_ranks import watch_ranks
 from ..dist.hang_watch import HangWatchdog
 from ..lifecycle.exit_rank import print_error_once
-from ..lifecycle.stop_signals import StopSignals
+from ..lifecycle.requests import StopSignals
 from ..recipe.module_state import SavedBuffers, preserve_buffers
 from ..recipe.optimizer import learning_rate_at_step
 from .console import format_startup_banner

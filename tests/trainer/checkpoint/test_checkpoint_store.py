@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from jobc.trainer import files
 from jobc.trainer.checkpoint import store
-from jobc.trainer.files import retried_reads
-from jobc.trainer.files.durable_files import replace_durably
+from jobc.trainer.files import replace_durably
 
 FILES = {"weights.pt": bytes(range(256)) * 20, "optimizer.pt": b"o" * 900, "state.json": b'{"step": 1}'}
 
@@ -141,7 +141,7 @@ def test_a_damaged_file_is_named_and_the_checkpoint_before_it_used(tmp_path: Pat
 @pytest.fixture
 def refuse(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """refuse(path, number, times): so often the disk does not give `path`, but an error with that number."""
-    monkeypatch.setattr(retried_reads, "PAUSES_S", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(files, "PAUSES_S", (0.0, 0.0, 0.0))
 
     def refuse(place: Path, number: int, times: int = 10**6) -> None:
         left = [times]
@@ -180,7 +180,7 @@ def test_what_the_disk_does_not_give_is_not_passed_over(
 ) -> None:
     saved(tmp_path, 100, 200)
     refuse(tmp_path / name, number)
-    with pytest.raises(retried_reads.Unreadable) as unread:
+    with pytest.raises(files.Unreadable) as unread:
         store.newest_verified(tmp_path)
     assert str(unread.value) == f"{tmp_path / name} cannot be read: {os.strerror(number)}"
 

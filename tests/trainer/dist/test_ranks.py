@@ -551,7 +551,7 @@ from pathlib import Path
 from jobc.trainer.checkpoint.verified_checkpoint import newest_verified
 from jobc.trainer.checkpoint import store
 from jobc.trainer.dist import env
-from jobc.trainer.files import retried_reads as patient
+from jobc.trainer import files as patient
 from jobc.trainer.dist.process_group import join_process_group
 from jobc.trainer.lifecycle.exit_rank import exit_with_error
 
