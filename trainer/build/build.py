@@ -65,6 +65,7 @@ class Training:
     total_steps: int
     save_steps: int
     parallel: Parallel
+    num_parameters: int
     start: checkpoint.StartingPoint
     loader: TrainingLoader
     proof: ExactlyOnceCheck
@@ -103,8 +104,9 @@ def build(config: TrainConfig, env: RankEnvironment, group: RankGroup) -> Traini
     if (line := cast_to_float32(model)) and group.is_first:
         print(line, flush=True)
     phases.enter("exchange")
+    num_parameters = sum(parameter.numel() for parameter in model.parameters())  # before they are sharded
     parallel = parallelize(model, recipe, config, env, group)
-    flops = validated_flops(recipe, parallel.num_parameters)
+    flops = validated_flops(recipe, num_parameters)
     num_items = warm_up(parallel, recipe, config, source, group)
     samples_digest = compute_sample_digest(recipe, config, source, group)
 
@@ -136,6 +138,7 @@ def build(config: TrainConfig, env: RankEnvironment, group: RankGroup) -> Traini
         total_steps=config.loop.steps or (config.loop.epochs or 0) * order.steps_per_epoch,
         save_steps=save_steps,
         parallel=parallel,
+        num_parameters=num_parameters,
         start=start,
         loader=loader,
         proof=ExactlyOnceCheck(order, group, start.step, start.parts.get("data")),

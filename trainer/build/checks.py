@@ -69,13 +69,15 @@ def check_storage(model: nn.Module) -> None:
     if empty := [name for name, tensor in tensors if tensor.is_meta]:
         hint = "build the model on the CPU; or use to_empty(device='cpu') and initialize the model"
         raise BrokenInput(f"model: tensors on the `meta` device have no values: {list_names(empty)}", hint=hint)
-    if expanded := [name for name, tensor in tensors if tensor.layout == torch.strided and is_expanded(tensor)]:
+    if expanded := [name for name, tensor in tensors if is_expanded(tensor)]:
         hint = "expand() creates such tensors; use .clone() to give each element separate memory"
         raise BrokenInput(f"model: elements of a tensor share memory: {list_names(expanded)}", hint=hint)
 
 
 def is_expanded(tensor: Tensor) -> bool:
     """Return whether the elements along some dimension share memory, as after expand()."""
+    if tensor.layout != torch.strided:
+        return False
     return any(size > 1 and stride == 0 for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
 
 

@@ -22,7 +22,7 @@ from ..lifecycle.errors import BrokenInput
 from ..lifecycle.exit_rank import known_cause
 from ..parallel.interface import Parallel
 from ..recipe.optimizer import NAMES, reorder_state
-from .random_state import RandomState, seed_rank
+from .random_state import capture_random_state, seed_rank
 from .safe_pickle import require_loadable_state
 from .snapshot import Keep, copy_to_cpu
 from .verified_checkpoint import VerifiedCheckpoint, newest_verified, torch_file_writer
@@ -51,7 +51,7 @@ def checkpoint_files(
 
     Raises BrokenInput for a state that could not be loaded later.
     """
-    random_states = group.gather(RandomState.capture(group.device).pack())
+    random_states = group.gather(capture_random_state(group.device))
     weights, optimizer_state = parallel.weights(), {**parallel.optimizer_state(), NAMES: list(parallel.names)}
     if not group.is_first:
         return {}

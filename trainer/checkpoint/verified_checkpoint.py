@@ -20,7 +20,7 @@ from ..dist.process_group import RankGroup, zero_filled_file
 from ..files import NOT_THERE, Content, Unreadable, read_with_retries
 from ..lifecycle.errors import BrokenInput, unreadable_checkpoint_error
 from . import store
-from .random_state import RandomState
+from .random_state import restore_random_state
 from .safe_pickle import load_without_running_code as load_safely
 
 T = TypeVar("T")
@@ -80,7 +80,7 @@ class VerifiedCheckpoint:
     def set_random_state(self, saved: Any) -> None:
         """Restore this rank's random state. saved: content of rng.pt, one tensor per rank"""
         try:
-            RandomState.unpack(saved[self.group.rank]).restore(self.group.device)
+            restore_random_state(saved[self.group.rank], self.group.device)
         except (RuntimeError, ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
             raise BrokenInput(f"{self.folder}/rng.pt has no random state for rank {self.group.rank}") from error
 

@@ -208,7 +208,11 @@ def join_process_group(
         wait_for_master(env.master_addr, env.master_port, init_timeout_s, stopped)
     if stopped():
         raise StoppedBeforeTraining("stopped before the rendezvous was complete")
-    store = _open_store(env, timeout)
+    try:
+        store = _connect_to_store(env, timeout, serves=env.rank == 0 and not env.torchelastic_use_agent_store)
+    except RuntimeError as error:
+        title = f"rank {env.rank}: cannot open the rendezvous at {env.master_addr}:{env.master_port}"
+        raise RendezvousFailed(title, [str(error).splitlines()[0]]) from error
     try:
         store.set(f"here/{env.rank}", "1")
         _wait_for_all(store, env, init_timeout_s, stopped)
@@ -221,7 +225,10 @@ def join_process_group(
             device_id=device if device.type == "cuda" else None,
         )
     except RuntimeError as error:
-        if _wait_until_true(stopped, STOP_S):  # if the job is stopped, rank 0, which serves the store, exits
+        deadline = time.monotonic() + STOP_S
+        while not stopped() and time.monotonic() < deadline:
+            time.sleep(FIRST_PAUSE_S)
+        if stopped():  # rank 0, which serves the store, has exited
             raise StoppedBeforeTraining("stopped before the rendezvous was complete") from error
         raise RendezvousFailed(
             f"rank {env.rank}: rendezvous timeout: not all {env.world_size} ranks joined within {init_timeout_s} s",
@@ -266,16 +273,6 @@ def _backend_names(device: torch.device) -> str:
     return "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
 
 
-def _open_store(env: RankEnvironment, timeout: timedelta) -> Store:
-    """Open the key-value store of this attempt. torchrun keeps its store across restarts, hence the key prefix."""
-    try:
-        store = _connect_to_store(env, timeout, serves=env.rank == 0 and not env.torchelastic_use_agent_store)
-    except RuntimeError as error:
-        title = f"rank {env.rank}: cannot open the rendezvous at {env.master_addr}:{env.master_port}"
-        raise RendezvousFailed(title, [str(error).splitlines()[0]]) from error
-    return PrefixStore(_store_prefix(env), store)
-
-
 def _open_board(env: RankEnvironment, timeout: timedelta) -> Store | None:
     """Open a separate connection to the store, so that its operations do not queue behind those of training."""
     try:
@@ -285,15 +282,13 @@ def _open_board(env: RankEnvironment, timeout: timedelta) -> Store | None:
         print(f"warning: hung ranks cannot be identified: {reason}", file=sys.stderr, flush=True)
         return None
     store.set_timeout(timedelta(seconds=BOARD_TIMEOUT_S))
-    return PrefixStore(f"{_store_prefix(env)}/board", store)
+    return PrefixStore("board", store)
 
 
-def _connect_to_store(env: RankEnvironment, timeout: timedelta, serves: bool) -> TCPStore:
-    return TCPStore(env.master_addr, env.master_port, env.world_size, serves, timeout, wait_for_workers=False)
-
-
-def _store_prefix(env: RankEnvironment) -> str:
-    return f"jobc/{env.attempt or 0}.{env.torchelastic_restart_count or 0}"
+def _connect_to_store(env: RankEnvironment, timeout: timedelta, serves: bool) -> Store:
+    """Connect to the key-value store. torchrun keeps its store across restarts, so each attempt has its own prefix."""
+    store = TCPStore(env.master_addr, env.master_port, env.world_size, serves, timeout, wait_for_workers=False)
+    return PrefixStore(f"jobc/{env.attempt or 0}.{env.torchelastic_restart_count or 0}", store)
 
 
 def _wait_for_all(store: Store, env: RankEnvironment, timeout_s: float, stopped: Callable[[], bool]) -> None:
@@ -308,13 +303,6 @@ def _wait_for_all(store: Store, env: RankEnvironment, timeout_s: float, stopped:
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
         num_here = store.add("num_here", 0)
-
-
-def _wait_until_true(condition: Callable[[], bool], within_s: float) -> bool:
-    deadline = time.monotonic() + within_s
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(FIRST_PAUSE_S)
-    return condition()
 
 
 def _missing_ranks(store: Store, world_size: int) -> str:

@@ -39,7 +39,7 @@ class Hooks:
         self.training, self.signals = training, signals
         self.progress = ProgressReporter(training, watch.names)
         checkpoints = training.run_dir / "checkpoints"
-        self.saver = BackgroundSaver(checkpoints, config.checkpoint, group, training.start.damaged, training.phases)
+        self.saver = BackgroundSaver(checkpoints, config.checkpoint, group, training.start.damaged)
         self.validator = Validator(training)
         self.profiling = StepProfiler(config.profile, group.rank, training.run_dir)
         self.skips = SkipCounter(config.loop.max_skips)
@@ -71,20 +71,14 @@ class Hooks:
 
     def run_checks(self, done: int, result: StepResult) -> None:
         """Count skipped updates, check the result of a background save, and check that each sample was used once."""
-        line = self.skips.after_step(done, result.skip_reason)
-        if self.training.group.is_first:
-            print_unless_empty(line)
-        self.saver.report_finished_save()
-        self.check_exactly_once(done)
-
-    def check_exactly_once(self, done: int) -> None:
-        """After each epoch and at the end of training, check that each sample was used once, and print the result."""
         training, is_last = self.training, done == self.training.total_steps
-        line = training.proof.after_step(done)
-        if line is None and is_last:
-            line = training.proof.verify_epoch(done)
+        skipped = self.skips.after_step(done, result.skip_reason)
         if training.group.is_first:
-            print_unless_empty(line or "")
+            print_unless_empty(skipped)
+        self.saver.report_finished_save()
+        line = training.proof.after_step(done) or (training.proof.verify_epoch(done) if is_last else "")
+        if training.group.is_first:
+            print_unless_empty(line)
             print_unless_empty(training.proof.describe_doubt() if is_last else "")
 
     def validate_save_stop(self, done: int, requests: StopAndSaveRequests) -> int | None:

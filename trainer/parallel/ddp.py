@@ -30,7 +30,6 @@ class Ddp(Stepper):
     def __init__(self, model: nn.Module, recipe: Recipe, config: TrainConfig, ddp: DdpConfig, group: RankGroup) -> None:
         self.group = group
         model.to(group.device)
-        self.num_parameters = sum(parameter.numel() for parameter in model.parameters())
         apply_checkpointing_and_compile(model, config.loop)
         self.evaluated: nn.Module = ModelWithLoss(model, recipe, config.loop.precision)
         self.module: nn.Module = self.evaluated

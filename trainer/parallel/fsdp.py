@@ -51,7 +51,6 @@ class Fsdp(Stepper):
         self, model: nn.Module, recipe: Recipe, config: TrainConfig, sharding: FsdpConfig, group: RankGroup
     ) -> None:
         self.group = group
-        self.num_parameters = sum(parameter.numel() for parameter in model.parameters())
         require_no_scalar_parameters(model)
         copy_from_rank_0(model, group)
         apply_checkpointing_and_compile(model, config.loop, sharding.transformer_layer_cls_to_wrap)

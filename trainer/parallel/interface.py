@@ -26,7 +26,6 @@ class Parallel(Protocol):
 
     module:        the model with its loss (loss.ModelWithLoss), for training steps.
     evaluated:     the model with its loss, for validation.
-    num_parameters: number of parameters in the whole model.
     equal_passes:  whether all ranks must call `evaluated` the same number of times.
     names:         names of the optimizer's parameters, in the order of its state.
     counts_ahead:  whether each step waits for the item count of all ranks before its first backward pass. There are
@@ -37,7 +36,6 @@ class Parallel(Protocol):
 
     module: nn.Module
     evaluated: nn.Module
-    num_parameters: int
     equal_passes: bool
     names: list[str]
     gathers: bool

@@ -80,7 +80,6 @@ class Zero:
             raise BrokenInput(f"parallel: deepspeed cannot be imported: {error}") from error
         logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
         self.deepspeed, self.stage, self.group, self.model = deepspeed, zero.zero_stage, group, model
-        self.num_parameters = sum(parameter.numel() for parameter in model.parameters())
         copy_from_rank_0(model, group)
         model.to(group.device)
         apply_checkpointing_and_compile(model, config.loop)
