@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from jobc.tests.checkpoints import newest_verified
 from jobc.trainer import files
 from jobc.trainer.checkpoint import store
 
@@ -46,7 +47,7 @@ def save_until(root: Path, lines: int) -> bool:
 
 
 def look(root: Path) -> dict[str, object]:
-    newest, damaged = store.newest_verified(root)
+    newest, damaged = newest_verified(root)
     content = (newest / "weights.pt").read_text()[:1] if newest else ""
     return {"newest": newest and store.folder_step(newest), "content": content, "damaged": damaged}
 

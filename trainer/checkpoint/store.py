@@ -203,17 +203,6 @@ def checkpoints_newest_first(root: Path) -> list[Path]:
     return [by_step[step] for step in sorted(by_step, reverse=True)]
 
 
-def newest_verified(root: Path) -> tuple[Path | None, list[str]]:
-    """Return the newest sound checkpoint, and a line for each newer damaged one. Raises like find_problem()."""
-    damaged: list[str] = []
-    for folder in checkpoints_newest_first(root):
-        reason = find_problem(folder)
-        if reason is None:
-            return folder, damaged
-        damaged.append(f"{folder.name}: {reason}")
-    return None, damaged
-
-
 def find_problem(folder: Path) -> str | None:
     """Return what is wrong with a checkpoint, or None if it is exactly as saved.
 
