@@ -31,6 +31,7 @@ from typing import Any
 
 import torch
 
+from jobc.tests.checkpoints import newest_verified
 from jobc.trainer.build.build import Training, build
 from jobc.trainer.checkpoint import store
 from jobc.trainer.config.schema import TrainConfig
@@ -176,7 +177,7 @@ def paths_of(checkpoints: Path) -> list[Path]:
 def what_is_wrong(config: TrainConfig, place: Path, said: str) -> list[str]:
     """Yield what is wrong with the checkpoints of a killed training, and with its resume."""
     saved_steps = [int(line.rpartition("_")[2]) for line in said.splitlines() if line.startswith(SAVED)]
-    newest, damaged = store.newest_verified(place / "checkpoints")
+    newest, damaged = newest_verified(place / "checkpoints")
     step = -1 if newest is None else store.folder_step(newest)
     if damaged or step < max((2, *saved_steps)):
         return [f"the newest is {step}; saved: {saved_steps}; damaged: {damaged}"]
@@ -292,7 +293,7 @@ def disk(config: TrainConfig, folder: Path, kind: str, seed: int) -> dict[str, A
         subprocess.run([*MOUNT, checkpoints], check=True)
         saves = {"every_steps": EVERY, "background": background, "max_failures": 3 if lasts else 99}
         status, output = disturbed(config, disk_folder, kind, lasts, saves)
-        newest, damaged = store.newest_verified(checkpoints)
+        newest, damaged = newest_verified(checkpoints)
         results[name] = {
             "code": status,
             "failed": output.count(NOT_SAVED),

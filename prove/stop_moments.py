@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from jobc.tests.checkpoints import newest_verified
 from jobc.trainer.checkpoint import store
 
 from .campaign import Campaign, expect, k_of_n_by
@@ -74,7 +75,7 @@ def twice(chance: random.Random, folder: Path) -> dict[str, Any]:
             time.sleep(SECOND_AFTER_S + chance.uniform(0, 2))
             still = job.started[-1].poll() is None
             measured = end(job)
-        newest, damaged = store.newest_verified(job.run_folder / "checkpoints")
+        newest, damaged = newest_verified(job.run_folder / "checkpoints")
         measured |= {"saved": 0 if newest is None else store.folder_step(newest), "damaged": damaged}
     expect(still, "it ended before the second signal", **measured)
     expect(measured["seconds"] <= ENDS_WITHIN_S, f"it took {measured['seconds']} s after the second signal", **measured)

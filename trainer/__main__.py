@@ -11,7 +11,7 @@ from .config.train_json import load_train_json
 from .dist import env as environment
 from .lifecycle.errors import BrokenInput, StoppedBeforeTraining
 from .lifecycle.exit_rank import exit_with_error, exit_without_teardown
-from .lifecycle.stop_signals import StopSignals
+from .lifecycle.requests import StopSignals
 from .loop import attempt_counter
 
 YAML = "accelerate.yaml"

@@ -22,7 +22,7 @@ from .config import parse as strict
 from .config.schema import TrainConfig
 from .config.target import Target
 from .data.source import DataSource
-from .files.durable_files import replace_durably, sha256_of
+from .files import replace_durably, sha256_of
 from .lifecycle.errors import BrokenInput
 from .models.build import build_model
 

@@ -33,7 +33,7 @@ import torch
 from ..runtime import exit_codes
 from ..runtime.system.untrusted_files import is_nonnegative_integer
 from .checkpoint.background_save import BackgroundSaver
-from .checkpoint.random_state import RandomState
+from .checkpoint.random_state import capture_random_state
 from .checkpoint.safe_pickle import require_loadable_state
 from .checkpoint.snapshot import Keep
 from .checkpoint.store import checkpoints_newest_first, folder_step
@@ -42,11 +42,10 @@ from .config.checkpoint import CheckpointConfig
 from .dist import env as environment
 from .dist.process_group import RankGroup, join_process_group
 from .dist.process_group_end import keep_groups_alive, wait_for_gloo_threads
-from .files.durable_files import Content
-from .lifecycle.control_files import stop_file
+from .files import Content
 from .lifecycle.errors import BrokenInput, PeerLost
 from .lifecycle.exit_rank import exit_with_error, exit_without_teardown, known_cause, print_error_once
-from .lifecycle.stop_signals import StopSignals
+from .lifecycle.requests import StopSignals, stop_file
 from .loop.metrics import RankMetricsFile, seconds_between_writes
 
 STATE, RANDOM, ABOUT = "state.pt", "rng.pt", "state.json"  # a checkpoint's files
@@ -139,6 +138,7 @@ class Runtime:
         self._is_over = False  # whether finish() was called
         self._newest: int | None = None  # step of the loaded checkpoint or of the last save
         saves = CheckpointConfig(NEVER, None, keep, keep_every_steps=None, background=True, max_failures=NEVER)
+        self._checkpoints_folder = run_dir / "checkpoints"
         self._saver = BackgroundSaver(self._checkpoints_folder, saves, self.group, replaces=True)
         flush_s = seconds_between_writes(FLUSH_S, env.local_world_size)
         self._metrics = RankMetricsFile(run_dir, self.rank, flush_s, FILE_BYTES)
@@ -175,7 +175,7 @@ class Runtime:
             raise BrokenInput(f"save(): {step!r:.60} is not a step number", hint=hint)
         self._reject_older_step(step)
         self._metrics.flush()  # a run resumed from this checkpoint finds the metrics of all earlier steps
-        random_states = self.group.gather(RandomState.capture(self.device).pack())
+        random_states = self.group.gather(capture_random_state(self.device))
         about = {"step": step, "world_size": self.world_size, "torch": torch.__version__}
 
         def contents(keep: Keep) -> Mapping[str, Content]:
@@ -293,7 +293,3 @@ class Runtime:
             exit_with_error(self._saver.save_error(self._newest or 0))
         keep_groups_alive()  # for a script that did not call finish()
         wait_for_gloo_threads()
-
-    @property
-    def _checkpoints_folder(self) -> Path:
-        return self.run_dir / "checkpoints"

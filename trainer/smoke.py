@@ -8,10 +8,9 @@ import os
 import socket
 import time
 
-from .build.garbage_collection import pause_garbage_collection
 from .dist import env as environment
 from .lifecycle.exit_rank import exit_with_error, exit_without_teardown
-from .lifecycle.stop_signals import StopSignals
+from .lifecycle.requests import StopSignals
 
 TIMEOUT_S = 25
 NUM_SAMPLES, BATCH_PER_RANK = 1000, 7  # 1000 is not a multiple of 7: the last batch has padding
@@ -28,12 +27,11 @@ def main() -> int:
 
 def check(env: environment.RankEnvironment, signals: StopSignals) -> int:
     """Check the rendezvous, an all-reduce and the sharding of samples. Raises if one of them fails."""
-    with pause_garbage_collection():
-        import torch  # imported here, so that errors in the environment are reported immediately
-        import torch.distributed as dist
+    import torch  # imported here, so that errors in the environment are reported immediately
+    import torch.distributed as dist
 
-        from .data.order import SampleOrder, rank_shard
-        from .dist.process_group import join_process_group
+    from .data.order import SampleOrder, rank_shard
+    from .dist.process_group import join_process_group
 
     start = time.monotonic()
     with join_process_group(env, TIMEOUT_S, signals.is_stop_requested) as group:

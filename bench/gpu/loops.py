@@ -22,7 +22,7 @@ from jobc.trainer.data.source import DataSource
 from jobc.trainer.dist.env import RankEnvironment
 from jobc.trainer.dist.hang_watch import HangWatchdog
 from jobc.trainer.dist.process_group import RankGroup
-from jobc.trainer.lifecycle.stop_signals import StopSignals
+from jobc.trainer.lifecycle.requests import StopSignals
 from jobc.trainer.loop.hooks import Hooks
 from jobc.trainer.loop.loop import train_step
 from jobc.trainer.models.build import build_model

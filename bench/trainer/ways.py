@@ -31,7 +31,7 @@ from jobc.trainer.config.train_json import load_train_json  # noqa: E402
 from jobc.trainer.dist import env as environment  # noqa: E402
 from jobc.trainer.dist.hang_watch import HangWatchdog  # noqa: E402
 from jobc.trainer.dist.process_group import join_process_group  # noqa: E402
-from jobc.trainer.lifecycle.stop_signals import StopSignals  # noqa: E402
+from jobc.trainer.lifecycle.requests import StopSignals  # noqa: E402
 from jobc.trainer.loop.hooks import Hooks  # noqa: E402
 from jobc.trainer.loop.loop import train_step  # noqa: E402
 from jobc.trainer.models.build import build_model  # noqa: E402

@@ -11,7 +11,6 @@ from typing import Any
 
 from ...runtime.run_folder.submitted_values import PATH_VARIABLES
 from ...trainer.config import train_json
-from ...trainer.config.identity import identity_keys as identity_of
 from ..emit import job_json
 from ..emit.artifact import Artifact
 from ..emit.render import Omit, Render, TracedValue, of
@@ -198,7 +197,8 @@ def _pick_fields(value: Any, *names: str) -> dict[str, Any]:
 
 def comparable_records(spec: JobSpec, plan: LaunchPlan, backend: str, options: Any) -> dict[str, list[str]]:
     """Return the records that a resume and `jobc diff` compare (identity, spec and plan) as `key = json` lines."""
-    identity = identity_of(train_json.parse_train_config(to_mutable_tree(plan.train))) if plan.uses_trainer else {}
+    config = train_json.parse_train_config(to_mutable_tree(plan.train)) if plan.uses_trainer else None
+    identity = train_json.identity_keys(config) if config else {}
     return {
         "identity": flat_lines.to_flat_lines(identity),
         "spec": flat_lines.to_flat_lines(dict(flat_lines.flatten_to_leaves(spec, "", _format_with_unit))),

@@ -23,7 +23,7 @@ STEPS = """
 import hashlib, json, os, pathlib, sys, time
 from jobc_trainer.checkpoint import store
 rank, root = os.environ["RANK"], pathlib.Path(os.environ["JOBC_RUN_DIR"], "checkpoints")
-folder, _ = store.newest_verified(root)
+folder = next(iter(store.checkpoints_newest_first(root)), None)
 state = json.loads((folder / "state.json").read_text()) if folder and rank == "0" else {"step": 0, "weights": ""}
 print("begins at", state["step"], flush=True)
 while state["step"] < int(sys.argv[1]):

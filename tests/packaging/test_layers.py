@@ -15,7 +15,7 @@ VIOLATIONS = {
     "compiler/spec/bad.py": "import subprocess\nfrom ...backends import local\nfrom ..plan import lower\n",
     "backends/bad_one/__init__.py": "from .. import bad_two\n",
     "backends/bad_two/__init__.py": "import torch\n",
-    "trainer/files/bad.py": "from ... import compiler\nfrom ..loop import loop\nimport hydra\n",
+    "trainer/lifecycle/bad.py": "from ... import compiler\nfrom ..loop import loop\nimport hydra\n",
     "runtime/system/bad.py": "from .. import verbs\n",
     "conf/bad.py": "from .. import trainer\n",
 }

@@ -30,6 +30,7 @@ from jobc.runtime.run_folder.run_secrets import secrets_folder_of_run
 from jobc.runtime.system.command_line import run_verb_until_ended
 from jobc.runtime.verbs import clean
 from jobc.runtime.verbs.old_checkpoints import CheckpointState, compare_with_manifest
+from jobc.tests.checkpoints import newest_verified
 from jobc.trainer.checkpoint import store
 
 from .test_status import RECORD, kubernetes, make_job, make_run, node, slurm
@@ -282,7 +283,7 @@ def test_old_runs_may_keep_their_last_and_best_checkpoint(old: Old) -> None:
     assert "removed a/checkpoints/step_00000004\n" in output and old.names() == [*FOUR]
     assert left_in(folder) == ["best", "step_00000002", "step_00000005"]
     assert (folder / "best").resolve() == folder / "step_00000002"
-    assert store.newest_verified(folder)[0] == folder / "step_00000005"
+    assert newest_verified(folder)[0] == folder / "step_00000005"
     assert {path.name for path in folder.parent.iterdir()} >= {"artifact", "state", "mine.bin"}
     assert len(list((old.runs / "d/checkpoints").glob("step_*"))) == 5
 

@@ -101,7 +101,7 @@ def test_a_ctrl_c_while_the_trainer_is_imported_leaves_no_traceback(job):
     demo = job(command=("python3", "-m", "jobc_trainer"), topology_procs=1)
     slow = (
         "import os, sys, time; open(os.environ['MARKS'] + '/0', 'w'); time.sleep(1)\n"
-        "from .lifecycle.stop_signals import StopSignals; sys.exit(75 if StopSignals().received == 'SIGINT' else 1)\n"
+        "from .lifecycle.requests import StopSignals; sys.exit(75 if StopSignals().received == 'SIGINT' else 1)\n"
     )
     change_program(demo.artifact / "jobctl", {"jobc_trainer/__main__.py": slow})
     process = demo.start("submit")

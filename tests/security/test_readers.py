@@ -19,6 +19,7 @@ from jobc.compiler.emit.job_json import JOB
 from jobc.runtime.run_folder import run_folder
 from jobc.runtime.storage import bucket_manifest
 from jobc.runtime.system.untrusted_files import MIB, Unreadable, read_bytes, read_json, read_text
+from jobc.tests.checkpoints import newest_verified
 from jobc.trainer.checkpoint import store
 from jobc.trainer.config import train_json
 from jobc.trainer.lifecycle.errors import BrokenInput
@@ -294,7 +295,7 @@ def test_a_hostile_checkpoint_is_damaged_and_nothing_outside_is_read(what: str, 
     folder.mkdir(parents=True)
     CHECKPOINTS[what](folder)
     begin = time.monotonic()
-    found, damaged = store.newest_verified(folder.parent)
+    found, damaged = newest_verified(folder.parent)
     assert found is None and len(damaged) == 1 and "\n" not in damaged[0] and len(damaged[0]) < 300
     store.val_loss_of(folder)
     assert time.monotonic() - begin < 5

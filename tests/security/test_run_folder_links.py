@@ -12,7 +12,7 @@ import pytest
 from jobc.runtime.run_folder.run_folder import RunFolder, open_for_append, read_small_file
 from jobc.runtime.supervisor.node_ending import RESUME_COMMAND
 from jobc.trainer.checkpoint import verified_checkpoint
-from jobc.trainer.files.retried_reads import Unreadable
+from jobc.trainer.files import Unreadable
 
 from .test_text_as_code import ROOT, Scripts, forge, local, scripts
 

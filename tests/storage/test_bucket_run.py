@@ -22,6 +22,7 @@ from jobc.runtime.storage.bucket import Bucket, BucketError, ListedObject
 from jobc.runtime.storage.bucket_mirror import BucketMirror, create_empty_run_folder, read_complete_log
 from jobc.runtime.storage.bucket_run import STOP, BucketRun, SubmittedNode
 from jobc.runtime.system.failure import NodeMustNotStart
+from jobc.tests.checkpoints import newest_verified
 from jobc.trainer.checkpoint import store
 from jobc.trainer.lifecycle.errors import BrokenInput
 from jobc.trainer.loop import attempt_counter
@@ -195,7 +196,7 @@ def test_the_newest_sound_checkpoint_comes_back_and_older_ones_are_removed_in_th
     brings = BucketMirror(run, next_folder, 0)
     assert brings.restore_checkpoint(run, next_folder.path, everything=True) == "checkpoints/step_00000200"
     assert "step_00000300 in the bucket is damaged: weights.pt" in capsys.readouterr().out
-    newest, damaged = store.newest_verified(next_folder.checkpoints)
+    newest, damaged = newest_verified(next_folder.checkpoints)
     assert newest is not None and newest.name == "step_00000200" and len(damaged) == 1
     assert (next_folder.checkpoints / "step_00000050").is_dir()  # the best one
     assert (next_folder.checkpoints / "other.txt").read_text() == "of a program"

@@ -14,8 +14,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from jobc.tests.checkpoints import newest_verified
+from jobc.trainer import files
 from jobc.trainer.checkpoint import store
-from jobc.trainer.files import durable_files
 
 FILES = {"weights.pt": b"w" * 10_000, "state.json": b"{}"}
 
@@ -31,7 +32,7 @@ def save_until(root: Path, lines: int) -> bool:
 
         def trace(frame: FrameType, event: str, argument: object) -> Any:
             nonlocal left
-            if frame.f_code.co_filename not in (store.__file__, durable_files.__file__):
+            if frame.f_code.co_filename not in (store.__file__, files.__file__):
                 return None
             if event == "line":
                 left -= 1
@@ -46,7 +47,7 @@ def save_until(root: Path, lines: int) -> bool:
 
 
 def look(root: Path) -> dict[str, object]:
-    newest, damaged = store.newest_verified(root)
+    newest, damaged = newest_verified(root)
     content = (newest / "weights.pt").read_text()[:1] if newest else ""
     return {"newest": newest and store.folder_step(newest), "content": content, "damaged": damaged}
 

@@ -147,7 +147,7 @@ def test_a_damaged_checkpoint_does_not_take_the_place_of_a_sound_one(tmp_path: P
 
 STALE = """
 import errno, os
-from jobc.trainer.files import retried_reads as patient
+from jobc.trainer import files as patient
 
 def stale(path, *arguments, **keywords):
     if str(path).endswith("MANIFEST.json"):

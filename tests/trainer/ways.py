@@ -31,7 +31,7 @@ from jobc.trainer.config import train_json
 from jobc.trainer.data.source import IGNORE, DataSource, Split
 from jobc.trainer.dist import env
 from jobc.trainer.dist.process_group import RankGroup, join_process_group
-from jobc.trainer.files.durable_files import Content
+from jobc.trainer.files import Content
 from jobc.trainer.lifecycle.exit_rank import exit_with_error
 from jobc.trainer.loop.loop import train_step
 from jobc.trainer.loop.step_sums import StopAndSaveRequests

@@ -21,7 +21,6 @@ from ..config.schema import DdpConfig, DeepspeedConfig, TrainConfig
 from ..data.exactly_once import ExactlyOnceCheck
 from ..data.loader import TrainingLoader, training_slots
 from ..data.order import SampleOrder
-from ..data.sample_digests import mismatch_warning
 from ..data.source import DataSource
 from ..dist.env import RankEnvironment
 from ..dist.phases import Phases
@@ -37,8 +36,9 @@ from .data_checks import (
     check_same_data,
     check_same_data_as_before,
     compute_sample_digest,
+    mismatch_warning,
 )
-from .determinism import set_determinism
+from .garbage_collection import pause_garbage_collection
 from .warm_up import warm_up
 
 
@@ -65,6 +65,7 @@ class Training:
     total_steps: int
     save_steps: int
     parallel: Parallel
+    num_parameters: int
     start: checkpoint.StartingPoint
     loader: TrainingLoader
     proof: ExactlyOnceCheck
@@ -103,8 +104,9 @@ def build(config: TrainConfig, env: RankEnvironment, group: RankGroup) -> Traini
     if (line := cast_to_float32(model)) and group.is_first:
         print(line, flush=True)
     phases.enter("exchange")
+    num_parameters = sum(parameter.numel() for parameter in model.parameters())  # before they are sharded
     parallel = parallelize(model, recipe, config, env, group)
-    flops = validated_flops(recipe, parallel.num_parameters)
+    flops = validated_flops(recipe, num_parameters)
     num_items = warm_up(parallel, recipe, config, source, group)
     samples_digest = compute_sample_digest(recipe, config, source, group)
 
@@ -136,6 +138,7 @@ def build(config: TrainConfig, env: RankEnvironment, group: RankGroup) -> Traini
         total_steps=config.loop.steps or (config.loop.epochs or 0) * order.steps_per_epoch,
         save_steps=save_steps,
         parallel=parallel,
+        num_parameters=num_parameters,
         start=start,
         loader=loader,
         proof=ExactlyOnceCheck(order, group, start.step, start.parts.get("data")),
@@ -143,6 +146,20 @@ def build(config: TrainConfig, env: RankEnvironment, group: RankGroup) -> Traini
         items_per_sample=items_of_first / config.batch.micro if items_of_first > 0 else 1.0,
         parts={**start.parts, SOURCE: identity},
     )
+
+
+def set_determinism(config: TrainConfig, device: torch.device) -> None:
+    """Fix the number of threads, and use deterministic kernels if they cost nothing (CPU) or the job requests them."""
+    torch.set_num_threads(config.threads_per_rank)
+    if device.type == "cpu" or config.loop.deterministic:
+        with pause_garbage_collection():
+            torch.use_deterministic_algorithms(True)  # torch 2.13 imports its compiler here, half of its modules
+        # a debugging aid that costs time
+        torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    if device.type != "cpu":  # TF32 with half precision; not on a CPU, where it would be slow bfloat16 emulation
+        is_half = config.loop.precision != "fp32"
+        torch.set_float32_matmul_precision("high" if is_half else torch.get_float32_matmul_precision())
+        torch.backends.cudnn.allow_tf32 = is_half  # on by default in torch 2.13
 
 
 def build_data(recipe: Recipe) -> DataSource:

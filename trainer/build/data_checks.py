@@ -1,11 +1,13 @@
 """Check the data: enough samples for all ranks, identical on all ranks, and identical to the checkpoint's data."""
 
-from functools import partial
+import hashlib
+
+import torch
 
 from ..checkpoint.save_and_resume import StartingPoint
 from ..config.schema import TrainConfig
-from ..data import sample_digests
-from ..data.loader import read_extra_batches
+from ..data.duplicate_batches import batch_digest
+from ..data.loader import fully_counted_slots, read_extra_batches
 from ..data.map_style import MapStyleSplit
 from ..data.order import SampleOrder
 from ..data.source import DataSource
@@ -59,10 +61,40 @@ def check_same_data_as_before(source: DataSource, start: StartingPoint) -> None:
 
 
 def compute_sample_digest(recipe: Recipe, config: TrainConfig, source: DataSource, group: RankGroup) -> str:
-    """Return a digest of a few samples of a user's data set; "" for built-in data, whose own digest covers it all."""
-    if not isinstance(source.train, MapStyleSplit):
+    """Return hex digests of the first, a middle and the last sample of a user's data set, which is read twice.
+
+    If both reads return the same bytes, a sample depends only on its index, and every other rank and attempt should
+    read the same bytes. Returns "" if they differ, and for built-in data, whose own digest covers all of it.
+    """
+    train = source.train
+    if not isinstance(train, MapStyleSplit):
         return ""
     group.phases.begin_part("data")
-    read = partial(read_extra_batches, source.train, config=config.loader, device=group.device)
-    digest = partial(sample_digests.digest_few_samples, len(source.train), read)
-    return str(call_user_code(digest, recipe, "data: cannot read the first, middle or last sample"))
+    indices = sorted({0, len(train) // 2, len(train) - 1})
+    slots = [fully_counted_slots(torch.tensor([index])) for index in indices]  # not as one batch: shapes may differ
+
+    def read_twice() -> list[str]:
+        batches = read_extra_batches(train, [*slots, *slots], config.loader, group.device)
+        return [batch_digest(fed.batch).hex() for fed in batches]
+
+    digests = call_user_code(read_twice, recipe, "data: cannot read the first, middle or last sample")
+    once, again = digests[: len(indices)], digests[len(indices) :]
+    return "".join(once) if once == again else ""
+
+
+def mismatch_warning(group: RankGroup, mine: str, before: str | None) -> str:
+    """Return a warning if the samples' digests differ between ranks or from `before`, or "". All ranks call it.
+
+    They differ, for example, if a folder is listed in a different order. It is only a warning because another CPU or
+    library may round differently.
+    """
+    unknown = bytes(8)
+    digests = group.gather_bytes(hashlib.blake2b(mine.encode(), digest_size=8).digest() if mine else unknown)
+    others = [rank for rank, digest in enumerate(digests) if digest != digests[0]]
+    hint = "sort file lists from os.listdir() or glob() with sorted(), so that the order is the same everywhere"
+    if others and unknown not in digests:
+        names = format_ranks(others)
+        return f"warning: data: {names} and rank 0 read different bytes for the same sample numbers; {hint}"
+    if before and mine and before != mine:
+        return f"warning: data: sample numbers refer to different bytes than when this run was saved; {hint}"
+    return ""

@@ -6,7 +6,6 @@ uninterrupted one. If the data is unreadable or does not fit the model, the job 
 """
 
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -40,15 +39,21 @@ def warm_up(parallel: Parallel, recipe: Recipe, config: TrainConfig, source: Dat
     checks.check_count(counted, "count()", max_dims=1)
     buffers, loss_buffers = SavedBuffers(parallel.module), copy_loss_buffers(recipe)
     phases.enter("forward")
-    loss, num_items = first_loss(parallel, recipe, BatchCopier(group.device).finish_copy(first.batch))
+    batch = BatchCopier(group.device).finish_copy(first.batch)
+    model = kind_of(config.model) if type(recipe) is Recipe else config.recipe
+    title = f"model: the forward pass of {model} failed on the first batch"
+    loss, num_items = checks.check_loss(call_user_code(lambda: parallel.module(batch), recipe, title))
     require_unchanged_loss_buffers(recipe, loss_buffers)
     checks.check_count(num_items, "loss()")
     checks.check_counts_agree(counted, num_items)
     phases.enter("backward")
     first_backward(parallel, recipe, loss, counted=counted is not None)
     del loss  # free the loss because not every parallel.kind runs a backward pass here
-    if held_out is not None:
-        first_measure(parallel, recipe, BatchCopier(group.device).finish_copy(held_out.batch))
+    if held_out is not None:  # measure it as a validation does, so that an error appears now and not a day later
+        batch = BatchCopier(group.device).finish_copy(held_out.batch)
+        title = "validation: measure() failed on the first held-out batch"
+        with eval_mode_without_gradients(parallel.evaluated):
+            checks.check_measure(call_user_code(lambda: parallel.evaluated(batch, measure=True), recipe, title))
     buffers.restore()
     return float(num_items if counted is None else counted)
 
@@ -62,12 +67,6 @@ def read_batch(
     return batches[0]
 
 
-def first_loss(parallel: Parallel, recipe: Recipe, batch: Any) -> tuple[Tensor, Any]:
-    model = kind_of(recipe.config.model) if type(recipe) is Recipe else recipe.config.recipe
-    title = f"model: the forward pass of {model} failed on the first batch"
-    return checks.check_loss(call_user_code(lambda: parallel.module(batch), recipe, title))
-
-
 def first_backward(parallel: Parallel, recipe: Recipe, loss: Tensor, counted: bool) -> None:
     """Run the first batch's backward pass. counted: whether count() returned the number of items"""
     title = "model: the backward pass failed on the first batch"
@@ -78,11 +77,3 @@ def first_backward(parallel: Parallel, recipe: Recipe, loss: Tensor, counted: bo
             error.hint = "blocks must compute the same result again; with transformers, build the model with"
             error.hint += " use_cache=False; or loop.activation_checkpointing=0"
         raise
-
-
-def first_measure(parallel: Parallel, recipe: Recipe, batch: Any) -> None:
-    """Measure one batch as a validation does, so that an error appears now and not, in every attempt, a day later."""
-    with eval_mode_without_gradients(parallel.evaluated):
-        title = "validation: measure() failed on the first held-out batch"
-        output = call_user_code(lambda: parallel.evaluated(batch, measure=True), recipe, title)
-    checks.check_measure(output)

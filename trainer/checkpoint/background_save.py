@@ -12,11 +12,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from ..config.checkpoint import CheckpointConfig
-from ..dist.phases import Phases
 from ..dist.process_group import RankGroup
-from ..files.durable_files import Content
-from ..lifecycle.control_files import SaveRequest
+from ..files import Content
 from ..lifecycle.errors import TrainerError
+from ..lifecycle.requests import SaveRequest
 from . import store
 from .snapshot import Keep, Snapshot, copy_to_cpu
 
@@ -29,7 +28,6 @@ class BackgroundSaver:
 
     root:     checkpoint folder in the run folder.
     damaged:  checkpoints known to be damaged; the next save removes them.
-    phases:   phases of this rank, for the watchdog.
     replaces: whether a step that is saved again may have a different state.
     gives_up: whether rank 0 wants all ranks to exit.
     request:  a user's request to save now; a save with wait=True fulfills it.
@@ -41,13 +39,11 @@ class BackgroundSaver:
         config: CheckpointConfig,
         group: RankGroup,
         damaged: Collection[str] = (),
-        phases: Phases | None = None,
         replaces: bool = False,
     ) -> None:
         self.gives_up, self.damaged = False, damaged
         self.request = SaveRequest(root.parent)
-        self._phases = phases or Phases()
-        self._root, self._config, self._group = root, config, group
+        self._root, self._config, self._group, self._phases = root, config, group, group.phases
         self._replaces = replaces
         self._snapshot = Snapshot()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="saver")

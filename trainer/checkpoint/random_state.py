@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...runtime.system.frozen_dataclass import dataclass
 from ..data.order import derive_seed, seed_random_draws
 
 # random.getstate(): 624 words and the position; then, for random.gauss, which generates pairs, whether it has a number
@@ -37,42 +36,30 @@ def _seed_generators(number: int) -> None:
     torch.cuda.manual_seed_all(number)
 
 
-@dataclass(frozen=True)
-class RandomState:
-    """Random state of one rank. python int64 [627], cpu and cuda uint8, numpy int64 [628]; cuda is empty on a CPU."""
+def capture_random_state(device: torch.device) -> Tensor:
+    """Return this rank's random state as one uint8 tensor with the same length on every rank, so that it can be
+    gathered: the states of `random` (int64), torch's CPU, the GPU if there is one, and NumPy (int64).
+    """
+    _, words, next_gauss = random.getstate()
+    python = [*words, next_gauss is not None, _float_bits(next_gauss or 0.0)]
+    python_bytes, numpy_bytes = (torch.tensor(state).view(torch.uint8) for state in (python, _numpy_state()))
+    cuda = torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.empty(0, dtype=torch.uint8)
+    return torch.cat([python_bytes, torch.get_rng_state(), cuda, numpy_bytes])
 
-    python: Tensor
-    cpu: Tensor
-    cuda: Tensor
-    numpy: Tensor
 
-    @classmethod
-    def capture(cls, device: torch.device) -> "RandomState":
-        _, words, next_gauss = random.getstate()
-        python = torch.tensor([*words, next_gauss is not None, _float_bits(next_gauss or 0.0)], dtype=torch.int64)
-        cuda = torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.empty(0, dtype=torch.uint8)
-        return cls(python, torch.get_rng_state(), cuda, torch.tensor(_numpy_state(), dtype=torch.int64))
-
-    def restore(self, device: torch.device) -> None:
-        *words, has_left, bits = self.python.tolist()
-        random.setstate((3, tuple(words), _bits_to_float(bits) if has_left else None))
-        torch.set_rng_state(self.cpu)
-        if device.type == "cuda" and len(self.cuda):
-            torch.cuda.set_rng_state(self.cuda, device)
-        is_kept, *words, position, has_left, bits = self.numpy.tolist()
-        if is_kept and (numpy := sys.modules.get("numpy")):
-            numpy.random.set_state((MT19937, words, position, has_left, _bits_to_float(bits)))
-
-    def pack(self) -> Tensor:
-        """Return the state as one uint8 tensor with the same length on every rank, so that it can be gathered."""
-        return torch.cat([self.python.view(torch.uint8), self.cpu, self.cuda, self.numpy.view(torch.uint8)])
-
-    @classmethod
-    def unpack(cls, packed: Tensor) -> "RandomState":
-        sizes = [8 * PYTHON_WORDS, len(torch.get_rng_state()), 8 * NUMPY_WORDS]
-        sizes.insert(2, len(packed) - sum(sizes))
-        python, cpu, cuda, numpy = (part.clone() for part in packed.split_with_sizes(sizes))
-        return cls(python.view(torch.int64), cpu, cuda, numpy.view(torch.int64))
+def restore_random_state(packed: Tensor, device: torch.device) -> None:
+    """Restore the result of capture_random_state()."""
+    sizes = [8 * PYTHON_WORDS, len(torch.get_rng_state()), 8 * NUMPY_WORDS]
+    sizes.insert(2, len(packed) - sum(sizes))
+    python, cpu, cuda, numpy_state = (part.clone() for part in packed.split_with_sizes(sizes))
+    *words, has_left, bits = python.view(torch.int64).tolist()
+    random.setstate((3, tuple(words), _bits_to_float(bits) if has_left else None))
+    torch.set_rng_state(cpu)
+    if device.type == "cuda" and len(cuda):
+        torch.cuda.set_rng_state(cuda, device)
+    is_kept, *words, position, has_left, bits = numpy_state.view(torch.int64).tolist()
+    if is_kept and (numpy := sys.modules.get("numpy")):
+        numpy.random.set_state((MT19937, words, position, has_left, _bits_to_float(bits)))
 
 
 def _numpy_state() -> list[int]:

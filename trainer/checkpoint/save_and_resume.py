@@ -14,15 +14,15 @@ from typing import Any
 import torch
 
 from ...runtime.system.frozen_dataclass import dataclass
-from ..config.identity import identity_keys
 from ..config.schema import TrainConfig
+from ..config.train_json import identity_keys
 from ..dist.process_group import RankGroup
-from ..files.durable_files import Content
+from ..files import Content
 from ..lifecycle.errors import BrokenInput
 from ..lifecycle.exit_rank import known_cause
 from ..parallel.interface import Parallel
 from ..recipe.optimizer import NAMES, reorder_state
-from .random_state import RandomState, seed_rank
+from .random_state import capture_random_state, seed_rank
 from .safe_pickle import require_loadable_state
 from .snapshot import Keep, copy_to_cpu
 from .verified_checkpoint import VerifiedCheckpoint, newest_verified, torch_file_writer
@@ -51,7 +51,7 @@ def checkpoint_files(
 
     Raises BrokenInput for a state that could not be loaded later.
     """
-    random_states = group.gather(RandomState.capture(group.device).pack())
+    random_states = group.gather(capture_random_state(group.device))
     weights, optimizer_state = parallel.weights(), {**parallel.optimizer_state(), NAMES: list(parallel.names)}
     if not group.is_first:
         return {}

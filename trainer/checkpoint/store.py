@@ -24,8 +24,7 @@ from typing import BinaryIO
 
 from ...runtime.system import untrusted_files
 from ...runtime.system.untrusted_files import is_file_name, parse_json
-from ..files.durable_files import Content, WriteResult, flush_folder, sha256_of, write_durably
-from ..files.retried_reads import NOT_THERE, read_with_retries
+from ..files import NOT_THERE, Content, WriteResult, flush_folder, read_with_retries, sha256_of, write_durably
 
 FORMAT = 1  # format of the manifest and of the files from save_and_resume.py; the seal is the same in all formats
 MANIFEST = "MANIFEST.json"
@@ -202,17 +201,6 @@ def checkpoints_newest_first(root: Path) -> list[Path]:
     for name in sorted(filter(NAMES.fullmatch, listed)):  # a replaced one, whose name starts with a dot, comes first
         by_step[folder_step(root / name)] = root / name
     return [by_step[step] for step in sorted(by_step, reverse=True)]
-
-
-def newest_verified(root: Path) -> tuple[Path | None, list[str]]:
-    """Return the newest sound checkpoint, and a line for each newer damaged one. Raises like find_problem()."""
-    damaged: list[str] = []
-    for folder in checkpoints_newest_first(root):
-        reason = find_problem(folder)
-        if reason is None:
-            return folder, damaged
-        damaged.append(f"{folder.name}: {reason}")
-    return None, damaged
 
 
 def find_problem(folder: Path) -> str | None:

@@ -17,11 +17,10 @@ from ...runtime.system import untrusted_files
 from ...runtime.system.frozen_dataclass import dataclass
 from ...runtime.system.untrusted_files import is_nonnegative_integer, parse_json
 from ..dist.process_group import RankGroup, zero_filled_file
-from ..files.durable_files import Content
-from ..files.retried_reads import NOT_THERE, Unreadable, read_with_retries
+from ..files import NOT_THERE, Content, Unreadable, read_with_retries
 from ..lifecycle.errors import BrokenInput, unreadable_checkpoint_error
 from . import store
-from .random_state import RandomState
+from .random_state import restore_random_state
 from .safe_pickle import load_without_running_code as load_safely
 
 T = TypeVar("T")
@@ -81,7 +80,7 @@ class VerifiedCheckpoint:
     def set_random_state(self, saved: Any) -> None:
         """Restore this rank's random state. saved: content of rng.pt, one tensor per rank"""
         try:
-            RandomState.unpack(saved[self.group.rank]).restore(self.group.device)
+            restore_random_state(saved[self.group.rank], self.group.device)
         except (RuntimeError, ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
             raise BrokenInput(f"{self.folder}/rng.pt has no random state for rank {self.group.rank}") from error
 

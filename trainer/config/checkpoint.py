@@ -7,15 +7,7 @@ from ...runtime.system.frozen_dataclass import dataclass
 
 @dataclass(frozen=True)
 class CheckpointConfig:
-    """Checkpoint schedule; a checkpoint is always saved after the last step and on a stop.
-
-    every_steps:      optimizer steps between saves; null = every_epochs is used.
-    every_epochs:     epochs between saves, each at the end of an epoch; null = every_steps is used.
-    keep:             number of newest checkpoints to keep, >= 2 in case the newest is damaged. The best is kept too.
-    keep_every_steps: checkpoints at multiples of this number are never removed; null = none.
-    background:       copy the state and continue training while rank 0 writes the copy; false = all ranks wait.
-    max_failures:     consecutive failed saves before the run ends.
-    """
+    """Checkpoint schedule; a checkpoint is always saved after the last step and on a stop."""
 
     every_steps: int | None
     every_epochs: int | None

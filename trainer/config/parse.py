@@ -7,7 +7,7 @@ field name (`global_`) is not part of the JSON key. Standard library only.
 
 import dataclasses
 import difflib
-import math
+import sys
 import types
 from collections.abc import Callable, Mapping
 from functools import cache, partial
@@ -51,11 +51,9 @@ def _make_reader(value_type: Any) -> Reader:
     """Return the function that reads values of a type. Inspecting a type takes longer than reading a value."""
     origin, arguments = get_origin(value_type), get_args(value_type)
     if dataclasses.is_dataclass(value_type):
-        hints = get_type_hints(value_type)
-        names = [field.name for field in dataclasses.fields(value_type)]
-        return partial(
-            _read_dataclass, value_type, {json_key(name): (name, _make_reader(hints[name])) for name in names}
-        )
+        hints, names = get_type_hints(value_type), [field.name for field in dataclasses.fields(value_type)]
+        fields = {json_key(name): (name, _make_reader(hints[name])) for name in names}
+        return partial(_read_dataclass, value_type, fields)
     if origin in (Union, types.UnionType):
         return _make_union_reader(arguments)
     if origin is Literal:
@@ -73,27 +71,16 @@ def _read_literal(words: tuple[Any, ...], tree: object, path: str, problems: lis
 
 
 def _read_scalar(value_type: Any, tree: object, path: str, problems: list[str]) -> Any:
-    if value_type is type(None):
-        return None if tree is None else _report_wrong_value(path, "null", tree, problems)
-    if value_type is float:
-        return (
-            float(tree)
-            if is_number(tree) and _is_finite(tree)
-            else _report_wrong_value(path, "a number", tree, problems)
-        )
-    names = {int: "an integer", str: "text", bool: "true or false"}
-    return tree if type(tree) is value_type else _report_wrong_value(path, names[value_type], tree, problems)
+    if value_type is float and is_number(tree) and abs(tree) <= sys.float_info.max:
+        return float(tree)
+    if type(tree) is value_type and value_type is not float:
+        return tree
+    names = {type(None): "null", int: "an integer", float: "a number", str: "text", bool: "true or false"}
+    return _report_wrong_value(path, names[value_type], tree, problems)
 
 
 def is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _is_finite(number: float) -> bool:
-    try:
-        return math.isfinite(number)
-    except OverflowError:  # an int too large for a float
-        return False
 
 
 def _read_tuple(items: tuple[Any, ...], tree: object, path: str, problems: list[str]) -> Any:
@@ -111,9 +98,8 @@ def _read_tuple(items: tuple[Any, ...], tree: object, path: str, problems: list[
 
 def _make_union_reader(members: tuple[Any, ...]) -> Reader:
     variants = [member for member in members if member not in (type(None), Target)]
-    by_kind = {get_args(get_type_hints(v)["kind"])[0]: _make_reader(v) for v in variants} if len(variants) > 1 else {}
-
     read_only_variant = _make_reader(variants[0]) if len(variants) == 1 else None
+    by_kind = {get_args(get_type_hints(v)["kind"])[0]: _make_reader(v) for v in variants} if len(variants) > 1 else {}
 
     def read_member(tree: object, path: str, problems: list[str]) -> Any:
         if tree is None and type(None) in members:

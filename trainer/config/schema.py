@@ -1,7 +1,7 @@
 """Dataclasses for train.json, which defines a training run. train_json.py reads the file.
 
-No field has a default: defaults live in conf/*.yaml, so every value has one visible origin.
-Standard library only.
+No field has a default or an explanation here: both are in conf/*.yaml (and docs/keys.md, which is made from it), so
+that every value has one visible origin. Standard library only.
 """
 
 from dataclasses import fields
@@ -16,14 +16,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class GptConfig:
-    """Decoder-only transformer over bytes or other tokens.
-
-    layers:  transformer blocks.
-    heads:   attention heads; must divide width.
-    width:   channels of the residual stream.
-    context: context length in tokens; also the length of one sample.
-    dropout: probability, 0 <= p < 1.
-    """
+    """Decoder-only transformer over bytes or other tokens."""
 
     kind: Literal["gpt"]
     layers: int
@@ -35,11 +28,7 @@ class GptConfig:
 
 @dataclass(frozen=True)
 class MlpConfig:
-    """Fully connected classifier.
-
-    hidden: units per hidden layer.
-    layers: number of hidden layers.
-    """
+    """Fully connected classifier."""
 
     kind: Literal["mlp"]
     hidden: int
@@ -48,11 +37,7 @@ class MlpConfig:
 
 @dataclass(frozen=True)
 class StdlibBytesConfig:
-    """The source code of the Python standard library installed on each node, as bytes.
-
-    max_bytes:    maximum number of training and held-out bytes together; null = all (about 12 MB).
-    val_fraction: share of the files to hold out, 0 < f < 1.
-    """
+    """The source code of the Python standard library installed on each node, as bytes."""
 
     kind: Literal["stdlib_bytes"]
     max_bytes: int | None
@@ -61,12 +46,7 @@ class StdlibBytesConfig:
 
 @dataclass(frozen=True)
 class RandomTokensConfig:
-    """Random tokens for measuring speed; they cost almost nothing to generate.
-
-    vocabulary:  tokens are 0 to vocabulary - 1.
-    samples:     training samples; each has model.context tokens.
-    val_samples: held-out samples.
-    """
+    """Random tokens for measuring speed; they cost almost nothing to generate."""
 
     kind: Literal["random_tokens"]
     vocabulary: int
@@ -76,10 +56,7 @@ class RandomTokensConfig:
 
 @dataclass(frozen=True)
 class DigitsConfig:
-    """1,797 images of handwritten digits, 8 x 8 pixels, shipped with the trainer.
-
-    val_fraction: share of the images to hold out, 0 < f < 1.
-    """
+    """1,797 images of handwritten digits, 8 x 8 pixels, shipped with the trainer."""
 
     kind: Literal["digits"]
     val_fraction: float
@@ -94,11 +71,7 @@ class CrossEntropyConfig:
 
 @dataclass(frozen=True)
 class LoaderConfig:
-    """Loader settings, which do not affect training results.
-
-    workers:  loader processes per rank; 0 = the rank reads samples itself.
-    prefetch: micro-batches that each worker reads in advance.
-    """
+    """Loader settings, which do not affect training results."""
 
     workers: int
     prefetch: int
@@ -106,12 +79,7 @@ class LoaderConfig:
 
 @dataclass(frozen=True)
 class BatchConfig:
-    """Samples per optimizer step. JSON key of the last field: `global`.
-
-    micro:        samples per forward pass on each rank.
-    accumulation: forward passes per optimizer step on each rank.
-    global_:      samples per optimizer step = micro x accumulation x world_size.
-    """
+    """Samples per optimizer step: global_ = micro x accumulation x world_size. Its JSON key is `global`."""
 
     micro: int
     accumulation: int
@@ -120,16 +88,7 @@ class BatchConfig:
 
 @dataclass(frozen=True)
 class OptimConfig:
-    """AdamW and its learning rate.
-
-    lr:           peak learning rate.
-    betas, eps:   as in AdamW.
-    weight_decay: for parameters with two or more dimensions; others are not decayed.
-    warmup_steps: steps during which the learning rate rises linearly to lr.
-    schedule:     learning rate after the warm-up: constant, or a cosine decay to lr x min_lr_ratio at the last step.
-    min_lr_ratio: 0 to 1.
-    clip_norm:    maximum global gradient norm; null = no clipping.
-    """
+    """AdamW and its learning rate."""
 
     kind: Literal["adamw"]
     lr: float
@@ -144,10 +103,7 @@ class OptimConfig:
 
 @dataclass(frozen=True)
 class ScheduleConfig:
-    """Schedule and clipping that the trainer applies to any optimizer, including a `_target_`.
-
-    lr, warmup_steps, schedule, min_lr_ratio, clip_norm
-    """
+    """Schedule and clipping that the trainer applies to any optimizer, including a `_target_`."""
 
     lr: float
     warmup_steps: int
@@ -163,20 +119,7 @@ DATA_KEYS = ("val", "collate")
 
 @dataclass(frozen=True)
 class LoopConfig:
-    """Length and precision of training. Exactly one of steps and epochs is set.
-
-    steps:     optimizer steps in total.
-    epochs:    passes over the training data in total.
-    precision: precision of matrix products; weights are fp32. fp16 scales the loss and skips steps that overflow.
-    drop_last: skip an epoch's incomplete last batch; false = pad it with samples of weight 0.
-    compile:   what torch.compile compiles: the model with its loss, each of its blocks, or nothing.
-    deterministic: use slower kernels that produce identical bits in every run, even on GPUs. Operations without a
-               deterministic kernel raise errors.
-    activation_checkpointing: recompute the activations of every k-th block in the backward pass; 0 = none.
-    on_nan:    what to do if the loss or its gradient is NaN or Inf on any rank: stop, or skip that step's update.
-    max_skips: number of consecutive skipped steps after which training stops.
-    max_fruitless: after this many consecutive starts without a new step, the next start exits with 65; null = no limit.
-    """
+    """Length and precision of training. Exactly one of steps and epochs is set."""
 
     steps: int | None
     epochs: int | None
@@ -192,11 +135,7 @@ class LoopConfig:
 
 @dataclass(frozen=True)
 class ValidationConfig:
-    """Validation schedule; validation always runs after the last step.
-
-    every_steps: optimizer steps between validations.
-    max_samples: maximum number of held-out samples to use, which are evenly spaced; null = all.
-    """
+    """Validation schedule; validation always runs after the last step."""
 
     every_steps: int
     max_samples: int | None
@@ -204,14 +143,7 @@ class ValidationConfig:
 
 @dataclass(frozen=True)
 class MetricsConfig:
-    """Metrics settings. metrics/rank_NN.jsonl contains every step of a rank; the console and trackers get fewer lines.
-
-    every_steps: optimizer steps between lines on rank 0's console and in trackers.
-    flush_s:     seconds between writes to a rank's file, at least 0.5 × ranks per node;
-                 0 = write every line immediately.
-    max_mib:     size in MiB at which a rank's file is rotated to rank_NN.jsonl.1, .2, ...
-    trackers:    tensorboard, mlflow, wandb, or MODULE:CLASS (trackers/__init__.py).
-    """
+    """Metrics. metrics/rank_NN.jsonl contains every step of a rank; the console and trackers get fewer lines."""
 
     every_steps: int
     flush_s: float
@@ -221,11 +153,7 @@ class MetricsConfig:
 
 @dataclass(frozen=True)
 class ProfileConfig:
-    """Settings of torch.profiler, which writes to profile/ in the run folder.
-
-    steps: first and last optimizer step to profile, counted from 1; null = none.
-    ranks: the ranks that write a trace.
-    """
+    """Settings of torch.profiler, which writes to profile/ in the run folder."""
 
     steps: tuple[int, int] | None
     ranks: tuple[int, ...]
@@ -233,12 +161,7 @@ class ProfileConfig:
 
 @dataclass(frozen=True)
 class DdpConfig:
-    """DistributedDataParallel: every rank holds the whole model.
-
-    bucket_cap_mb:          MiB of gradients sent in one message.
-    find_unused_parameters: needed only if a forward pass skips parameters. It costs a graph traversal in each step.
-    static_graph:           whether the set of used parameters never changes.
-    """
+    """DistributedDataParallel: every rank holds the whole model."""
 
     kind: Literal["ddp"]
     bucket_cap_mb: int
@@ -248,17 +171,7 @@ class DdpConfig:
 
 @dataclass(frozen=True)
 class FsdpConfig:
-    """Fully sharded data parallel, version 2: every rank holds a shard of weights, gradients and optimizer state.
-
-    reshard_after_forward:         free gathered weights of a block after its forward pass.
-    auto_wrap_policy:              which modules are FSDP units: those of some classes, those above a size, or only the
-                                   whole model.
-    transformer_layer_cls_to_wrap: classes of the units; empty = the blocks that the model names.
-    min_num_params:                minimum number of parameters of a unit, if units are chosen by size.
-    offload_params:                keep weights, gradients and optimizer state in CPU memory.
-    state_dict_type:               checkpoint format for programs that use accelerate; the trainer saves full ones.
-    cpu_ram_efficient_loading:     for programs that use accelerate: only rank 0 reads a pretrained model.
-    """
+    """Fully sharded data parallel, version 2: every rank holds a shard of weights, gradients and optimizer state."""
 
     kind: Literal["fsdp"]
     reshard_after_forward: bool
@@ -271,38 +184,16 @@ class FsdpConfig:
 
 
 @dataclass(frozen=True)
-class HsdpConfig:
-    """Hybrid sharding: FSDP within groups of ranks, replicas across groups. The other keys are those of fsdp.
+class HsdpConfig(FsdpConfig):
+    """Hybrid sharding: FSDP within groups of `shards` consecutive ranks, replicas across groups."""
 
-    shards: number of consecutive ranks that share one copy of the model; must divide world_size.
-    reshard_after_forward, auto_wrap_policy, transformer_layer_cls_to_wrap, min_num_params,
-    offload_params, state_dict_type, cpu_ram_efficient_loading.
-    """
-
-    kind: Literal["hsdp"]
+    kind: Literal["hsdp"]  # type: ignore[assignment]
     shards: int
-    reshard_after_forward: bool
-    auto_wrap_policy: Literal["TRANSFORMER_BASED_WRAP", "SIZE_BASED_WRAP", "NO_WRAP"]
-    transformer_layer_cls_to_wrap: tuple[str, ...]
-    min_num_params: int
-    offload_params: bool
-    state_dict_type: Literal["FULL_STATE_DICT", "SHARDED_STATE_DICT"]
-    cpu_ram_efficient_loading: bool
 
 
 @dataclass(frozen=True)
 class DeepspeedConfig:
-    """DeepSpeed ZeRO: ranks shard optimizer state (stage 1), gradients (2) and weights (3). Keys as in DeepSpeed 0.19.
-
-    zero_stage:                  0 to 3; 0 = nothing is sharded.
-    offload_optimizer_device:    where optimizer state is kept; none = where the weights are kept.
-    offload_param_device:        where weights are kept between uses; stage 3 only.
-    nvme_path:                   folder on a local disk, used if a device is nvme.
-    overlap_comm:                exchange gradients during the backward pass.
-    contiguous_gradients:        keep gradients in one buffer.
-    reduce_bucket_size:          elements per gradient message.
-    zero_force_ds_cpu_optimizer: if the optimizer is offloaded, use DeepSpeed's CPU Adam instead of torch's.
-    """
+    """DeepSpeed ZeRO: ranks shard optimizer state (stage 1), gradients (2) and weights (3). Keys as in DeepSpeed."""
 
     kind: Literal["deepspeed"]
     zero_stage: Literal[0, 1, 2, 3]
@@ -319,11 +210,9 @@ class DeepspeedConfig:
 class ProcessGroupConfig:
     """Timeouts of the process group, in seconds.
 
-    init_timeout_s: timeout of the rendezvous, and of each collective until the end of an attempt's first step, which
-                    compiles.
-    step_timeout_s: timeout of each later collective, except while all ranks wait for rank 0 to write.
-
-    A rank for which no other rank waits in a collective may spend six times as long in one phase (hang_watch.py).
+    init_timeout_s also applies to each collective until the end of an attempt's first step, which compiles, and
+    step_timeout_s to each later one, except while all ranks wait for rank 0 to write. A rank for which no other rank
+    waits in a collective may spend six times as long in one phase (hang_watch.py).
     """
 
     init_timeout_s: int

@@ -65,7 +65,10 @@ def open_source(config: StdlibBytesConfig, context: int, root: Path | None = Non
     if config.max_bytes is not None and total > config.max_bytes:
         # the last file exceeds the cap, so cut both splits in proportion
         streams = {held_out: text[: len(text) * config.max_bytes // total] for held_out, text in streams.items()}
-    train, validation = (_make_windows(streams[held_out], context) for held_out in (False, True))
+    train, validation = (
+        ByteWindows(torch.frombuffer(bytearray(streams[held_out] or SEPARATOR), dtype=torch.uint8), context)
+        for held_out in (False, True)
+    )
     if not len(train) or not len(validation):
         raise BrokenInput(
             f"data: {root} has {len(train)} training, {len(validation)} held-out samples of {context} bytes",
@@ -95,17 +98,9 @@ def corpus_python_files(root: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
                 continue
             path = Path(folder, name)
             text = path.read_bytes()
-            if len(text) <= LARGEST_FILE_BYTES and _is_utf8(text):
+            try:
+                text.decode("utf-8")
+            except UnicodeDecodeError:
+                continue
+            if len(text) <= LARGEST_FILE_BYTES:
                 yield PurePosixPath(path.relative_to(root).as_posix()), text
-
-
-def _is_utf8(text: bytes) -> bool:
-    try:
-        text.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _make_windows(stream: bytes, context: int) -> ByteWindows:
-    return ByteWindows(torch.frombuffer(bytearray(stream or SEPARATOR), dtype=torch.uint8), context)

@@ -33,7 +33,6 @@ from ..lifecycle.errors import PeerLost, RankHangs
 from ..lifecycle.exit_rank import known_cause, print_error_once
 from .hang_store import ANSWER_TICKS, RankStatus, StatusBoard, name_step
 from .phases import Phases
-from .stall_clock import StallClock
 
 # words in gloo's error messages; "timeout caused" means that another message to the same rank timed out first
 TIMED_OUT = re.compile("timed out|timeout caused", re.IGNORECASE)
@@ -44,6 +43,31 @@ MOST_TICK_S = 1.0  # maximum time between polls
 MOST_MARGIN_S = 8.0  # the search for the culprit starts this long before the timeout
 LAST_S = 4.0  # time for a search that starts only after the timeout
 ALONE = 6.0  # limit for work that no other rank waits for, in timeouts; only time distinguishes slow from hung
+MOST_TICKS = 3  # maximum time that counts between two polls, in ticks
+# Phases without a time limit. `save` is one of them because its messages have a timeout, and because gathering and
+# copying a large state takes a long time.
+ENDLESS = ("start", "save", "write", "read", "failed")
+
+
+class StallClock:
+    """Time without progress of one rank: spent_s. Time during which the process was suspended, or the polling thread
+    was not running, does not count, because a suspended job is not hung.
+    """
+
+    def __init__(self, phases: Phases) -> None:
+        self._phases, self._moved, self._looked = phases, phases.moved, phases.moved
+        self.spent_s = 0.0
+
+    def update(self, now: float, tick_s: float) -> None:
+        """Update spent_s. now: result of time.perf_counter(); tick_s: intended seconds between polls"""
+        moved = self._phases.moved
+        self.spent_s = self.spent_s + min(now - self._looked, MOST_TICKS * tick_s) if moved == self._moved else 0.0
+        self._moved, self._looked = moved, now
+
+    def is_over(self, timeout_s: float) -> bool:
+        """Return whether the rank had stalled for longer than timeout_s at the last poll, and has not moved since."""
+        is_limited, has_moved = self._phases.phase not in ENDLESS, self._phases.moved != self._moved
+        return self.spent_s > timeout_s and is_limited and not has_moved
 
 
 class HangWatchdog:
@@ -53,26 +77,18 @@ class HangWatchdog:
     timeout_s:    initial timeout of one message between ranks.
     store:        store for the StatusBoard; None if world_size is 1.
     on_tick:      called at each poll, in a separate thread because it may write to a hung disk.
-    at_end:       called before a hung rank exits, to write the rank's remaining data; may be set later.
+    at_end:       called before a hung rank exits, to write the rank's remaining data.
     """
 
-    def __init__(
-        self,
-        phases: Phases,
-        rank: int,
-        names: Sequence[str],
-        timeout_s: float,
-        store: Store | None,
-        on_tick: Callable[[], None] = lambda: None,
-    ) -> None:
-        self.phases = phases
-        self.names, self.on_tick = names, on_tick
+    def __init__(self, phases: Phases, rank: int, names: Sequence[str], timeout_s: float, store: Store | None) -> None:
+        self.phases, self.names = phases, names
+        self.on_tick: Callable[[], None] = lambda: None
+        self.at_end: Callable[[], None] = lambda: None
         self.name, self.verdict = names[rank], ""  # verdict: which rank holds up the others, if known
         self._board = store and StatusBoard(store, rank, names, self.current_status, MOST_TICK_S)
         self._first_s = timeout_s
         self.use_timeout(timeout_s)
         self._is_first = True  # the initial timeout still applies
-        self.at_end: Callable[[], None] = lambda: None
         self._no_progress = StallClock(phases)
         # when the phase of the last alarm began; how long that phase must last before the next alarm
         self._alarmed, self._again_s = 0.0, 0.0

@@ -48,11 +48,6 @@ class LauncherVariables:
         return all(self.values.get(name) is not None for name in COUNTERS)
 
     @property
-    def is_incomplete(self) -> bool:
-        """Return whether required variables are missing. For Slurm and SkyPilot, it is normal to set only some."""
-        return self.launcher not in ("srun", "skypilot") and any(name in self.names for name in COUNTERS)
-
-    @property
     def counters_text(self) -> str:
         return " ".join(f"{self.names[name]}={self.values[name]}" for name in COUNTERS)
 
@@ -79,22 +74,26 @@ def reconcile_variables(
     ]
     if environment.get("RANK") is not None and environment.get("WORLD_SIZE") is not None:
         declared = f"RANK={environment['RANK']} WORLD_SIZE={environment['WORLD_SIZE']} are set"
-        others = [
-            c
-            for c in counting
-            if not (_number_same_ranks(environment, c) or _counts_agents(environment, c, is_under_agent))
-        ]
-        wrong = [f"{declared}, but {claim.launcher} sets {claim.counters_text}" for claim in others]
         same = [claim for claim in counting if _number_same_ranks(environment, claim)]
+        wrong = [
+            f"{declared}, but {claim.launcher} sets {claim.counters_text}"
+            for claim in counting
+            if claim not in same and not _counts_agents(environment, claim, is_under_agent)
+        ]
         return _fill_missing_values(environment, same), wrong, ", ".join(environment)
     if not counting:
-        half = [f"{c.launcher} set only {', '.join(c.names.values())}" for c in claims if c.is_incomplete]
+        # it is normal that Slurm and SkyPilot set only some variables
+        partial = [
+            claim for claim in claims if claim.launcher not in ("srun", "skypilot") and claim.names.keys() & {*COUNTERS}
+        ]
+        half = [f"{claim.launcher} set only {', '.join(claim.names.values())}" for claim in partial]
         return dict(environment), half, ", ".join(environment)
     inner, *outer = counting
-    others = [claim for claim in outer if not (_number_same_ranks(inner.values, claim) or _counts_nodes(inner, claim))]
+    alike = [claim for claim in counting if _number_same_ranks(inner.values, claim)]
     wrong = [
         f"{inner.launcher} sets {inner.counters_text}, but {claim.launcher} sets {claim.counters_text}"
-        for claim in others
+        for claim in outer
+        if claim not in alike and not _counts_nodes(inner, claim)
     ]
     wrong += [
         f"{name}={environment[name]} is set, but {inner.launcher} sets {inner.names[name]}={value}"
@@ -103,8 +102,7 @@ def reconcile_variables(
     ]
     if inner.gpus > 1:
         wrong.append(f"SkyPilot starts one process per node, which has {inner.gpus} GPUs: use torchrun in `run`")
-    alike = [claim for claim in outer if _number_same_ranks(inner.values, claim)]
-    return _fill_missing_values(environment, [inner, *alike]), wrong, ", ".join(inner.names.values())
+    return _fill_missing_values(environment, alike), wrong, ", ".join(inner.names.values())
 
 
 def _find_unset_counters(trusted: str, environment: Mapping[str, Any], claims: Sequence[LauncherVariables]) -> str:
@@ -145,12 +143,9 @@ def _counts_nodes(inner: LauncherVariables, outer: LauncherVariables) -> bool:
 
 
 def _fill_missing_values(environment: Mapping[str, Any], claims: Sequence[LauncherVariables]) -> dict[str, Any]:
-    """Fill in missing values from the other claims, in order."""
-    filled = dict(environment)
-    for claim in claims:
-        for name, value in claim.values.items():
-            filled.setdefault(name, value)
-    return filled
+    """Fill in missing values from the claims; the first claim that has a value counts."""
+    mappings = (*(claim.values for claim in reversed(claims)), environment)
+    return {name: value for mapping in mappings for name, value in mapping.items()}
 
 
 def _add_derived_values(claim: LauncherVariables) -> LauncherVariables:

@@ -8,11 +8,12 @@ import io
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import field
 from datetime import timedelta
+from pathlib import Path
 from typing import TypeVar
 
 import torch
@@ -25,7 +26,6 @@ from ...runtime.network.reach import wait_until_port_answers
 from ...runtime.system.frozen_dataclass import dataclass
 from ..lifecycle.errors import BrokenInput, RendezvousFailed, StoppedBeforeTraining
 from .env import RankEnvironment
-from .flight_recorder import enable_flight_recorder
 from .phases import Phases
 from .process_group_end import keep_groups_alive
 
@@ -208,7 +208,11 @@ def join_process_group(
         wait_for_master(env.master_addr, env.master_port, init_timeout_s, stopped)
     if stopped():
         raise StoppedBeforeTraining("stopped before the rendezvous was complete")
-    store = _open_store(env, timeout)
+    try:
+        store = _connect_to_store(env, timeout, serves=env.rank == 0 and not env.torchelastic_use_agent_store)
+    except RuntimeError as error:
+        title = f"rank {env.rank}: cannot open the rendezvous at {env.master_addr}:{env.master_port}"
+        raise RendezvousFailed(title, [str(error).splitlines()[0]]) from error
     try:
         store.set(f"here/{env.rank}", "1")
         _wait_for_all(store, env, init_timeout_s, stopped)
@@ -221,7 +225,10 @@ def join_process_group(
             device_id=device if device.type == "cuda" else None,
         )
     except RuntimeError as error:
-        if _wait_until_true(stopped, STOP_S):  # if the job is stopped, rank 0, which serves the store, exits
+        deadline = time.monotonic() + STOP_S
+        while not stopped() and time.monotonic() < deadline:
+            time.sleep(FIRST_PAUSE_S)
+        if stopped():  # rank 0, which serves the store, has exited
             raise StoppedBeforeTraining("stopped before the rendezvous was complete") from error
         raise RendezvousFailed(
             f"rank {env.rank}: rendezvous timeout: not all {env.world_size} ranks joined within {init_timeout_s} s",
@@ -231,6 +238,25 @@ def join_process_group(
     yield RankGroup(env.rank, env.world_size, device, _open_board(env, timeout))
     keep_groups_alive()  # including groups created in the meantime
     dist.destroy_process_group()
+
+
+def enable_flight_recorder(environ: MutableMapping[str, str], run_dir: Path | None) -> None:
+    """Enable NCCL's flight recorder in ranks that launch.sh, which sets the same variables, did not start: if a
+    collective hangs, each rank dumps the most recent ones to logs/collectives_RANK in the run folder.
+
+    Variables that `environ` already sets are left unchanged. torch 2.9 to 2.13 reads them when it creates a process
+    group. torchtitan sets them at the same point (distributed/utils.py, init_distributed).
+    """
+    defaults = {
+        "TORCH_FR_BUFFER_SIZE": "20000",  # number of collectives
+        "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING": "3",  # torch's default: the process exits after the dump
+    }
+    if run_dir is not None:
+        logs = run_dir.absolute() / "logs"
+        logs.mkdir(parents=True, exist_ok=True)
+        defaults["TORCH_FR_DUMP_TEMP_FILE"] = f"{logs}/collectives_"
+    environ.update({name: value for name, value in defaults.items() if not environ.get(name)})
 
 
 def wait_for_master(host: str, port: int, timeout_s: float, stopped: Callable[[], bool]) -> None:
@@ -247,16 +273,6 @@ def _backend_names(device: torch.device) -> str:
     return "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
 
 
-def _open_store(env: RankEnvironment, timeout: timedelta) -> Store:
-    """Open the key-value store of this attempt. torchrun keeps its store across restarts, hence the key prefix."""
-    try:
-        store = _connect_to_store(env, timeout, serves=env.rank == 0 and not env.torchelastic_use_agent_store)
-    except RuntimeError as error:
-        title = f"rank {env.rank}: cannot open the rendezvous at {env.master_addr}:{env.master_port}"
-        raise RendezvousFailed(title, [str(error).splitlines()[0]]) from error
-    return PrefixStore(_store_prefix(env), store)
-
-
 def _open_board(env: RankEnvironment, timeout: timedelta) -> Store | None:
     """Open a separate connection to the store, so that its operations do not queue behind those of training."""
     try:
@@ -266,15 +282,13 @@ def _open_board(env: RankEnvironment, timeout: timedelta) -> Store | None:
         print(f"warning: hung ranks cannot be identified: {reason}", file=sys.stderr, flush=True)
         return None
     store.set_timeout(timedelta(seconds=BOARD_TIMEOUT_S))
-    return PrefixStore(f"{_store_prefix(env)}/board", store)
+    return PrefixStore("board", store)
 
 
-def _connect_to_store(env: RankEnvironment, timeout: timedelta, serves: bool) -> TCPStore:
-    return TCPStore(env.master_addr, env.master_port, env.world_size, serves, timeout, wait_for_workers=False)
-
-
-def _store_prefix(env: RankEnvironment) -> str:
-    return f"jobc/{env.attempt or 0}.{env.torchelastic_restart_count or 0}"
+def _connect_to_store(env: RankEnvironment, timeout: timedelta, serves: bool) -> Store:
+    """Connect to the key-value store. torchrun keeps its store across restarts, so each attempt has its own prefix."""
+    store = TCPStore(env.master_addr, env.master_port, env.world_size, serves, timeout, wait_for_workers=False)
+    return PrefixStore(f"jobc/{env.attempt or 0}.{env.torchelastic_restart_count or 0}", store)
 
 
 def _wait_for_all(store: Store, env: RankEnvironment, timeout_s: float, stopped: Callable[[], bool]) -> None:
@@ -289,13 +303,6 @@ def _wait_for_all(store: Store, env: RankEnvironment, timeout_s: float, stopped:
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
         num_here = store.add("num_here", 0)
-
-
-def _wait_until_true(condition: Callable[[], bool], within_s: float) -> bool:
-    deadline = time.monotonic() + within_s
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(FIRST_PAUSE_S)
-    return condition()
 
 
 def _missing_ranks(store: Store, world_size: int) -> str:

@@ -11,7 +11,7 @@ import traceback
 from typing import NoReturn
 
 from ...runtime import exit_codes
-from ..files.retried_reads import Unreadable
+from ..files import Unreadable
 from . import errors
 from .errors import BrokenInput, PeerLost, StoppedBeforeTraining, TrainerError
 

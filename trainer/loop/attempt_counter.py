@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ...runtime.run_folder.run_folder import PROGRESS, REACHED, read_small_file, write_small_file
 from ..checkpoint import store
-from ..files.retried_reads import Unreadable
+from ..files import Unreadable
 from ..lifecycle.errors import BrokenInput
 from .metrics import last_step_in_file
 

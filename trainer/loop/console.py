@@ -21,7 +21,7 @@ def format_startup_banner(training: Training) -> str:
         "world": f"{ranks} on {format_count(nodes, 'node')}, {config.parallel.kind}",
         "device": device_name(group.device),
         "threads": f"{config.threads_per_rank} per rank, CPU capability {cpu_capability}",
-        "model": f"{kind_of(config.model)}, {training.parallel.num_parameters:,} parameters, {config.loop.precision}",
+        "model": f"{kind_of(config.model)}, {training.num_parameters:,} parameters, {config.loop.precision}",
         "data": f"{source.name}, {source.summary}, digest {source.digest[:12]}",
         "batch": f"{batch.global_} samples = {batch.micro} x {batch.accumulation} accumulated x {ranks}",
         "steps": f"{training.total_steps:,} in total, {training.order.steps_per_epoch:,} per epoch",

@@ -12,36 +12,20 @@ from typing import NoReturn
 from torch import Tensor
 
 from ...runtime import exit_codes
-from ...runtime.system.frozen_dataclass import dataclass
 from .. import export
 from ..build.build import Training
 from ..checkpoint.background_save import BackgroundSaver
 from ..checkpoint.save_and_resume import checkpoint_files
 from ..dist.hang_watch import HangWatchdog
-from ..lifecycle.control_files import stop_file
 from ..lifecycle.errors import TrainerError
-from ..lifecycle.stop_signals import StopSignals
+from ..lifecycle.requests import StopSignals, stop_file
 from .nonfinite import SkipCounter
 from .profiling import StepProfiler
 from .progress import ProgressReporter
 from .step_sums import StepResult, StopAndSaveRequests
-from .validation import ValidationFailed, ValidationResult, Validator
+from .validation import ValidationFailed, Validator
 
 VALIDATION = "validation"  # the part of a checkpoint that contains the step of the last validation
-
-
-@dataclass(frozen=True)
-class ValidationOutcome:
-    """Result of a validation; empty if none was due. is_interrupted: whether a stop request ended it early"""
-
-    result: ValidationResult | None = None
-    is_interrupted: bool = False
-    error: ValidationFailed | None = None
-
-    @property
-    def ends_run(self) -> bool:
-        """Return whether the run must save and exit because the validation was interrupted or failed."""
-        return self.is_interrupted or self.error is not None
 
 
 class Hooks:
@@ -55,7 +39,7 @@ class Hooks:
         self.training, self.signals = training, signals
         self.progress = ProgressReporter(training, watch.names)
         checkpoints = training.run_dir / "checkpoints"
-        self.saver = BackgroundSaver(checkpoints, config.checkpoint, group, training.start.damaged, training.phases)
+        self.saver = BackgroundSaver(checkpoints, config.checkpoint, group, training.start.damaged)
         self.validator = Validator(training)
         self.profiling = StepProfiler(config.profile, group.rank, training.run_dir)
         self.skips = SkipCounter(config.loop.max_skips)
@@ -87,56 +71,46 @@ class Hooks:
 
     def run_checks(self, done: int, result: StepResult) -> None:
         """Count skipped updates, check the result of a background save, and check that each sample was used once."""
-        line = self.skips.after_step(done, result.skip_reason)
-        if self.training.group.is_first:
-            print_unless_empty(line)
-        self.saver.report_finished_save()
-        self.check_exactly_once(done)
-
-    def check_exactly_once(self, done: int) -> None:
-        """After each epoch and at the end of training, check that each sample was used once, and print the result."""
         training, is_last = self.training, done == self.training.total_steps
-        line = training.proof.after_step(done)
-        if line is None and is_last:
-            line = training.proof.verify_epoch(done)
+        skipped = self.skips.after_step(done, result.skip_reason)
         if training.group.is_first:
-            print_unless_empty(line or "")
+            print_unless_empty(skipped)
+        self.saver.report_finished_save()
+        line = training.proof.after_step(done) or (training.proof.verify_epoch(done) if is_last else "")
+        if training.group.is_first:
+            print_unless_empty(line)
             print_unless_empty(training.proof.describe_doubt() if is_last else "")
 
-    def run_validation(self, done: int) -> ValidationOutcome:
-        """Run the validation if it is due. If it fails, raise the error only after these weights have been saved."""
-        training = self.training
-        if not self.is_validation_due(done):
-            return ValidationOutcome()
-        training.phases.begin_part("validation")
-        try:
-            result = self.validator.validate(lambda: self.collect_requests().stop)
-        except ValidationFailed as error:
-            return ValidationOutcome(error=error)
+    def validate_save_stop(self, done: int, requests: StopAndSaveRequests) -> int | None:
+        """After `done` steps, validate and save if due. Return the exit code if the run ends before its last step.
+
+        requests: made on any rank before the step
+        A validation that a stop interrupts, or that fails, ends the run, but only after these weights have been saved.
+        """
+        training, is_last = self.training, done == self.training.total_steps
+        result, failure, is_interrupted = None, None, False
+        if self.is_validation_due(done):
+            training.phases.begin_part("validation")
+            try:
+                result = self.validator.validate(lambda: self.collect_requests().stop)
+                is_interrupted = result is None
+            except ValidationFailed as error:
+                failure = error
         if result is not None:
             training.parts[VALIDATION] = {"step": done}
             self.progress.after_validation(done, result)
-        elif training.group.is_first:
+        if is_interrupted and training.group.is_first:
             print(f"validation after step {done} was interrupted by the stop; --resume repeats it", flush=True)
-        return ValidationOutcome(result, is_interrupted=result is None)
 
-    def save_if_due(self, done: int, requests: StopAndSaveRequests, validation: ValidationOutcome) -> None:
-        """Save at the configured interval, on request, and before exit. requests: made on any rank before the step"""
-        is_end = done == self.training.total_steps or requests.stop or validation.ends_run
+        is_end = is_last or requests.stop or is_interrupted or failure is not None
         if requests.give_up and not is_end:
             self.raise_save_error(done)
-        if is_end or requests.save or done % self.training.save_steps == 0:
+        if is_end or requests.save or done % training.save_steps == 0:
             # wait for a requested save because removing control/SAVE tells the user that it is complete
-            self.save_checkpoint(
-                done, validation.result.loss if validation.result else None, wait=is_end or requests.save
-            )
-
-    def code_if_ending(self, done: int, requests: StopAndSaveRequests, validation: ValidationOutcome) -> int | None:
-        """Return the exit code if the run ends before its last step, else None. Raise the validation's error if any."""
-        if validation.error is not None:
-            self.raise_validation_error(validation.error)
-        is_last = done == self.training.total_steps
-        if not validation.is_interrupted and (is_last or not requests.stop):
+            self.save_checkpoint(done, result.loss if result else None, wait=is_end or requests.save)
+        if failure is not None:
+            self.raise_validation_error(failure)
+        if not is_interrupted and (is_last or not requests.stop):
             return None
         if not self.is_saved:
             self.raise_save_error(done)

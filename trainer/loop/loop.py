@@ -18,14 +18,14 @@ from ..config.schema import optimizer_schedule
 from ..dist.compare_ranks import watch_ranks
 from ..dist.hang_watch import HangWatchdog
 from ..lifecycle.exit_rank import print_error_once
-from ..lifecycle.stop_signals import StopSignals
+from ..lifecycle.requests import StopSignals
 from ..recipe.module_state import SavedBuffers, preserve_buffers
 from ..recipe.optimizer import learning_rate_at_step
 from .console import format_startup_banner
-from .gpu_timer import GpuTimer
 from .hooks import Hooks, print_unless_empty
 from .nonfinite import require_items, skip_reason
 from .step_sums import StepResult, StepSums, StopAndSaveRequests, loss_divisor
+from .stragglers import GpuTimer
 
 
 def run_training(training: Training, signals: StopSignals, watch: HangWatchdog | None = None) -> int:
@@ -57,7 +57,7 @@ def run_training(training: Training, signals: StopSignals, watch: HangWatchdog |
 def run_remaining_steps(training: Training, hooks: Hooks, watch: HangWatchdog) -> int:
     """Run the remaining steps, with hooks between them, and return the exit code."""
     start = training.start.step
-    if hooks.is_validation_owed() and (code := validate_save_stop(hooks, start, StopAndSaveRequests())) is not None:
+    if hooks.is_validation_owed() and (code := hooks.validate_save_stop(start, StopAndSaveRequests())) is not None:
         return code
     for step in range(start, training.total_steps):
         done = step + 1
@@ -68,7 +68,7 @@ def run_remaining_steps(training: Training, hooks: Hooks, watch: HangWatchdog) -
             training.group.use_timeout(training.config.process_group.step_timeout_s)
             watch.use_timeout(training.config.process_group.step_timeout_s)
         hooks.run_checks(done, result)
-        if (code := validate_save_stop(hooks, done, result.requests)) is not None:
+        if (code := hooks.validate_save_stop(done, result.requests)) is not None:
             return code
         collect_garbage(done)
     return hooks.finish()
@@ -111,7 +111,7 @@ def train_step(training: Training, step: int, requests: StopAndSaveRequests) -> 
     require_items(training, step, totals)
 
     # schedule, clip, step: update() calls optimizer.step() and zero_grad(), which depend on the kind of parallelism
-    # (recipe/optimizer.py, parallel/zero.py). If the loss or norm is NaN or Inf, only DeepSpeed changes anything.
+    # (parallel/stepper.py, parallel/zero.py). If the loss or norm is NaN or Inf, only DeepSpeed changes anything.
     lr = learning_rate_at_step(step, training.total_steps, optim)
     correction = sums.expected_items / loss_divisor(totals.items)
     update = parallel.update(lr, optim.clip_norm, norm, correction, totals.mean_loss)
@@ -120,10 +120,3 @@ def train_step(training: Training, step: int, requests: StopAndSaveRequests) -> 
     reason = skip_reason(training, step, totals, update, sums)
     seconds = timer.total_seconds()
     return StepResult(totals.mean_loss, sums.num_samples, lr, update, seconds, reason, totals.requests)
-
-
-def validate_save_stop(hooks: Hooks, done: int, requests: StopAndSaveRequests) -> int | None:
-    """After `done` steps, run the hooks that may end the run. Return the exit code if they end it, else None."""
-    validation = hooks.run_validation(done)
-    hooks.save_if_due(done, requests, validation)
-    return hooks.code_if_ending(done, requests, validation)

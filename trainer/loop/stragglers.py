@@ -2,13 +2,15 @@
 
 Only the time for data and the forward pass is compared, because in the backward pass of DDP and FSDP all ranks wait for
 the slowest. With sharded weights, they already wait in the forward pass, so only data loading reveals a straggler. On a
-GPU, the forward pass is timed with CUDA events (gpu_timer.py).
+GPU, the forward pass is timed with CUDA events because kernels run asynchronously.
 """
 
 import time
 from collections.abc import Sequence
 from statistics import median_low
 from typing import NamedTuple
+
+import torch
 
 TIMES = 1.3  # minimum multiple of the median to count as slow; torchtitan and MegaScale use 1.1 to 1.5
 SHARE = 0.05  # minimum delay as a fraction of the step
@@ -64,3 +66,29 @@ def find_straggler(work: Sequence[WorkTimes], least_s: float) -> tuple[int, str,
     if slowest.data - median_data >= slowest.forward - median_forward:
         return rank, "data", slowest.data, median_data
     return rank, "forward", slowest.forward, median_forward
+
+
+class GpuTimer:
+    """Context manager that adds up the GPU time of the blocks that it wraps. It does nothing on a CPU."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._is_gpu = device.type == "cuda"
+        self._events: list[torch.cuda.Event] = []  # begin, end, begin, end, ...
+
+    def __enter__(self) -> None:
+        self._record_event()
+
+    def __exit__(self, *_: object) -> None:
+        self._record_event()
+
+    def _record_event(self) -> None:
+        if self._is_gpu:
+            self._events.append(torch.cuda.Event(enable_timing=True))  # type: ignore[no-untyped-call]
+            self._events[-1].record()
+
+    def total_seconds(self) -> float | None:
+        """Return the total time. Call this after reading the loss: by then, the GPU has completed these events."""
+        if not self._is_gpu:
+            return None
+        pairs = zip(self._events[::2], self._events[1::2], strict=True)
+        return float(sum(begin.elapsed_time(end) for begin, end in pairs)) / 1000

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 
 import torch
-from torch import Tensor
 
 from ...runtime.system.frozen_dataclass import dataclass
 from ..build.build import Training
@@ -49,8 +48,9 @@ class Validator:
 
     def __init__(self, training: Training) -> None:
         self._training, group = training, training.group
-        indices_N, micro = validation_indices(training), training.config.batch.micro
-        self.num_samples = len(indices_N)
+        available, micro = len(training.source.validation), training.config.batch.micro
+        self.num_samples = min(available, training.config.validation.max_samples or available)
+        indices_N = torch.arange(self.num_samples) * available // max(self.num_samples, 1)  # evenly spaced
         # as many turns on all ranks as the busiest rank has batches, so that the watchdog can compare the ranks
         self._num_turns = -(-len(indices_N[:: group.world_size]) // micro)
         local_N = indices_N[group.rank :: group.world_size]
@@ -142,10 +142,3 @@ def readable_score(kind: str, loss: float, mean: float) -> float:
     if kind in ("bits_per_byte", "bits_per_token"):
         return loss / math.log(2)
     return loss if kind == "loss" else mean
-
-
-def validation_indices(training: Training) -> Tensor:
-    """Return indices_N of the held-out samples to evaluate, evenly spaced."""
-    available = len(training.source.validation)
-    number = min(available, training.config.validation.max_samples or available)
-    return torch.arange(number) * available // max(number, 1)

@@ -12,23 +12,24 @@ from ..config.schema import DdpConfig, TrainConfig
 from ..dist.process_group import RankGroup
 from ..lifecycle.errors import BrokenInput, list_names
 from ..recipe.loss import ModelWithLoss
-from ..recipe.optimizer import Stepper, parameter_names_by_index
+from ..recipe.optimizer import parameter_names_by_index
 from ..recipe.recipe import Recipe
 from .blocks import apply_checkpointing_and_compile
-from .interface import StepperParallel, build_checked_optimizer
+from .interface import build_checked_optimizer
+from .stepper import Stepper
 
 NOT_SENT = (torch.int16, torch.uint16, torch.uint32, torch.uint64)  # gloo and NCCL in torch 2.13 do not support these
 
 
-class Ddp(StepperParallel):
+class Ddp(Stepper):
     """See interface.Parallel. The model is compiled before it is wrapped, so that DDP's all-reduce is not traced."""
 
     equal_passes = False
     gathers = False
 
     def __init__(self, model: nn.Module, recipe: Recipe, config: TrainConfig, ddp: DdpConfig, group: RankGroup) -> None:
-        self.group, self.model = group, model.to(group.device)
-        self.num_parameters = sum(parameter.numel() for parameter in model.parameters())
+        self.group = group
+        model.to(group.device)
         apply_checkpointing_and_compile(model, config.loop)
         self.evaluated: nn.Module = ModelWithLoss(model, recipe, config.loop.precision)
         self.module: nn.Module = self.evaluated
@@ -45,8 +46,8 @@ class Ddp(StepperParallel):
                 static_graph=ddp.static_graph,
                 gradient_as_bucket_view=True,
             )
-        self.stepper = Stepper(model, build_checked_optimizer(recipe, model, group), config.loop.precision)
-        self.names = parameter_names_by_index(self.stepper.optimizer, model)
+        super().__init__(model, build_checked_optimizer(recipe, model, group), config.loop.precision)
+        self.names = parameter_names_by_index(self.optimizer, model)
 
     def warm_up(self, loss: Tensor, counted: bool) -> None:
         """Raise BrokenInput if a parameter receives no gradient: DDP would raise an error in the next step."""
@@ -58,7 +59,7 @@ class Ddp(StepperParallel):
                 [list_names(unused)],
                 hint="parallel.find_unused_parameters=true; or remove them, or set requires_grad_(False)",
             )
-        self.stepper.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad(set_to_none=True)
 
     def pass_context(self, last: bool) -> AbstractContextManager[None]:
         if last or not isinstance(self.module, DistributedDataParallel):
@@ -68,14 +69,8 @@ class Ddp(StepperParallel):
     def weights(self) -> Mapping[str, Any]:
         return self.model.state_dict()
 
-    def optimizer_state(self) -> Mapping[str, Any]:
-        return {**self.stepper.optimizer.state_dict(), **self.stepper.scale.state()}
-
     def load_weights(self, weights: Mapping[str, Any]) -> None:
         self.model.load_state_dict(weights)
-
-    def load_optimizer(self, state: Mapping[str, Any]) -> None:
-        self.stepper.load_state(state)
 
 
 def require_broadcastable_buffers(model: nn.Module) -> None:

@@ -25,11 +25,9 @@ from ..dist.process_group import RankGroup
 from ..lifecycle.errors import BrokenInput, list_names
 from ..lifecycle.exit_rank import known_cause
 from ..recipe.loss import DTYPES, ModelWithLoss
-from ..recipe.optimizer import Stepper
 from ..recipe.recipe import Recipe
 from .blocks import apply_checkpointing_and_compile, find_blocks
 from .interface import (
-    StepperParallel,
     build_checked_optimizer,
     copy_from_rank_0,
     is_extra_state,
@@ -37,21 +35,22 @@ from .interface import (
     require_same_shapes,
     weight_shapes,
 )
+from .stepper import Stepper
 
 OTHER_OPTIMIZER = "parallel=ddp, or an optimizer such as torch.optim.AdamW"
 
 
-class Fsdp(StepperParallel):
+class Fsdp(Stepper):
     """See interface.Parallel for the methods."""
 
     equal_passes = True  # every pass gathers weights from other ranks
     gathers = True
+    has_stepped = False
 
     def __init__(
-        self, model: nn.Module, recipe: Recipe, config: TrainConfig, sharding: FsdpConfig | HsdpConfig, group: RankGroup
+        self, model: nn.Module, recipe: Recipe, config: TrainConfig, sharding: FsdpConfig, group: RankGroup
     ) -> None:
-        self.group, self.model = group, model
-        self.num_parameters = sum(parameter.numel() for parameter in model.parameters())
+        self.group = group
         require_no_scalar_parameters(model)
         copy_from_rank_0(model, group)
         apply_checkpointing_and_compile(model, config.loop, sharding.transformer_layer_cls_to_wrap)
@@ -75,7 +74,7 @@ class Fsdp(StepperParallel):
         self.module: nn.Module = ModelWithLoss(model, recipe, "fp32")
         self.evaluated: nn.Module = self.module
         optimizer = build_checked_optimizer(recipe, model, group)
-        self.stepper = ShardStepper(model, optimizer, config.loop.precision)
+        super().__init__(model, optimizer, config.loop.precision)
         self.names = require_equal_parameter_names(optimizer, model, group)
 
     def pass_context(self, last: bool) -> AbstractContextManager[None]:
@@ -84,14 +83,33 @@ class Fsdp(StepperParallel):
         self.sharded.set_is_last_backward(last)
         return nullcontext()
 
+    def gradient_norm(self) -> Tensor:
+        norm: Tensor = unsharded_tensor(super().gradient_norm())
+        return norm
+
+    def step(self) -> None:
+        """Raises BrokenInput in the first step if the optimizer does not support DTensors (Adafactor in torch 2.13)."""
+        try:
+            super().step()
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError as error:
+            if self.has_stepped or known_cause(error) is not None:
+                raise
+            name, message = type(self.optimizer).__name__, next(iter(str(error).strip().splitlines()), "")
+            raise BrokenInput(
+                f"optim: step() of {name} fails on FSDP tensors: {message[:300]}", hint=OTHER_OPTIMIZER
+            ) from error
+        self.has_stepped = True
+
     def weights(self) -> Mapping[str, Any]:
         return dict(self._gather_on_first(self.model.state_dict()))
 
     def optimizer_state(self) -> Mapping[str, Any]:
-        saved = self.stepper.optimizer.state_dict()
+        saved = super().optimizer_state()
         require_sharded_state(saved["state"], self._ordered_parameters())
         state = {number: dict(self._gather_on_first(moments)) for number, moments in saved["state"].items()}
-        return {**saved, "state": state, **self.stepper.scale.state()}
+        return {**saved, "state": state}
 
     def load_weights(self, weights: Mapping[str, Any]) -> None:
         current = self.model.state_dict()
@@ -115,11 +133,11 @@ class Fsdp(StepperParallel):
             number: {name: shard(value, parameters[number]) for name, value in moments.items()}
             for number, moments in state["state"].items()
         }
-        self.stepper.load_state({**state, "state": sharded})
+        super().load_optimizer({**state, "state": sharded})
 
     def _ordered_parameters(self) -> Sequence[Tensor]:
         """Return the parameters in the order in which the optimizer's state_dict numbers them."""
-        return [parameter for group in self.stepper.optimizer.param_groups for parameter in group["params"]]
+        return [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
 
     def _gather_on_first(self, values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         """Yield unsharded copies, on the CPU of rank 0, and numbers unchanged. Other ranks only send their shards."""
@@ -127,32 +145,6 @@ class Fsdp(StepperParallel):
             full = unsharded_tensor(value)
             if self.group.is_first:
                 yield name, full.detach().to("cpu", copy=True) if isinstance(full, Tensor) else full
-
-
-class ShardStepper(Stepper):
-    """Stepper for DTensors. Raises BrokenInput in the first step if the optimizer does not support them, like Adafactor
-    in torch 2.13.
-    """
-
-    has_stepped = False
-
-    def gradient_norm(self) -> Tensor:
-        norm: Tensor = unsharded_tensor(super().gradient_norm())
-        return norm
-
-    def step(self) -> None:
-        try:
-            super().step()
-        except torch.OutOfMemoryError:
-            raise
-        except RuntimeError as error:
-            if self.has_stepped or known_cause(error) is not None:
-                raise
-            name, message = type(self.optimizer).__name__, next(iter(str(error).strip().splitlines()), "")
-            raise BrokenInput(
-                f"optim: step() of {name} fails on FSDP tensors: {message[:300]}", hint=OTHER_OPTIMIZER
-            ) from error
-        self.has_stepped = True
 
 
 def require_no_scalar_parameters(model: nn.Module) -> None:
@@ -175,15 +167,15 @@ def require_sharded_state(state: Mapping[int, Mapping[str, Any]], parameters: Se
                 raise BrokenInput(title, hint=OTHER_OPTIMIZER)
 
 
-def make_device_mesh(sharding: FsdpConfig | HsdpConfig, group: RankGroup) -> DeviceMesh:
+def make_device_mesh(sharding: FsdpConfig, group: RankGroup) -> DeviceMesh:
     """Return the device mesh. The ranks along its last dimension share a copy of the model."""
-    if isinstance(sharding, FsdpConfig):
+    if not isinstance(sharding, HsdpConfig):
         return init_device_mesh(group.device.type, (group.world_size,))
     shape = (group.world_size // sharding.shards, sharding.shards)
     return init_device_mesh(group.device.type, shape, mesh_dim_names=("replicate", "shard"))
 
 
-def modules_to_shard(model: nn.Module, sharding: FsdpConfig | HsdpConfig) -> list[nn.Module]:
+def modules_to_shard(model: nn.Module, sharding: FsdpConfig) -> list[nn.Module]:
     """Return the modules to shard as units, inner before outer, without the model itself. Raises like find_blocks()."""
     if sharding.auto_wrap_policy == "NO_WRAP":
         return []

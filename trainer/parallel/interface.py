@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -18,7 +17,7 @@ from ..config.instantiate import run_user_code
 from ..config.schema import optimizer_schedule
 from ..dist.process_group import RankGroup, format_ranks
 from ..lifecycle.errors import BrokenInput, list_names
-from ..recipe.optimizer import Stepper, StepUpdate, parameter_names_by_index, require_no_scheduler
+from ..recipe.optimizer import StepUpdate, parameter_names_by_index, require_no_scheduler
 from ..recipe.recipe import Recipe
 
 
@@ -27,7 +26,6 @@ class Parallel(Protocol):
 
     module:        the model with its loss (loss.ModelWithLoss), for training steps.
     evaluated:     the model with its loss, for validation.
-    num_parameters: number of parameters in the whole model.
     equal_passes:  whether all ranks must call `evaluated` the same number of times.
     names:         names of the optimizer's parameters, in the order of its state.
     counts_ahead:  whether each step waits for the item count of all ranks before its first backward pass. There are
@@ -38,7 +36,6 @@ class Parallel(Protocol):
 
     module: nn.Module
     evaluated: nn.Module
-    num_parameters: int
     equal_passes: bool
     names: list[str]
     gathers: bool
@@ -77,32 +74,6 @@ class Parallel(Protocol):
         """Load an unsharded state_dict. Raises RuntimeError if it belongs to a different model."""
 
     def load_optimizer(self, state: Mapping[str, Any]) -> None: ...
-
-
-class StepperParallel:
-    """The methods of Parallel that a Stepper implements, for the kinds that use a torch optimizer."""
-
-    stepper: Stepper
-    group: RankGroup
-
-    @property
-    def counts_ahead(self) -> bool:
-        """See Parallel. False on CPUs without fp16, because there waiting for messages detects lost peers."""
-        return self.stepper.scale.used or self.group.device.type == "cuda"
-
-    def warm_up(self, loss: Tensor, counted: bool) -> None:
-        torch.autograd.backward(loss)
-        self.stepper.optimizer.zero_grad(set_to_none=True)
-
-    def backward(self, loss: Tensor, last: bool) -> None:
-        self.stepper.backward(loss)
-
-    def gradient_norm(self) -> Tensor:
-        return self.stepper.gradient_norm()
-
-    def update(self, lr: float, clip_norm: float | None, norm: float | None, factor: float, loss: float) -> StepUpdate:
-        assert norm is not None
-        return self.stepper.update(lr, clip_norm, norm, factor, loss)
 
 
 def copy_from_rank_0(model: nn.Module, group: RankGroup) -> None:

@@ -24,7 +24,7 @@ from ..dist.env import RankEnvironment
 from ..dist.process_group import RankGroup
 from ..lifecycle.errors import BrokenInput, list_names
 from ..recipe.loss import ModelWithLoss
-from ..recipe.optimizer import GroupLearningRates, StepUpdate, optimizer_own_state
+from ..recipe.optimizer import GroupLearningRates, StepUpdate
 from ..recipe.recipe import Recipe
 from .blocks import apply_checkpointing_and_compile
 from .interface import (
@@ -36,6 +36,7 @@ from .interface import (
     weight_shapes,
 )
 from .stale_build_locks import extension_build_allowed, torch_extensions_folder
+from .stepper import optimizer_own_state
 
 MOMENTS = ("exp_avg", "exp_avg_sq")  # names of AdamW's moments
 
@@ -79,7 +80,6 @@ class Zero:
             raise BrokenInput(f"parallel: deepspeed cannot be imported: {error}") from error
         logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
         self.deepspeed, self.stage, self.group, self.model = deepspeed, zero.zero_stage, group, model
-        self.num_parameters = sum(parameter.numel() for parameter in model.parameters())
         copy_from_rank_0(model, group)
         model.to(group.device)
         apply_checkpointing_and_compile(model, config.loop)

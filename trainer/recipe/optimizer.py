@@ -1,13 +1,11 @@
-"""Build the optimizer, schedule its learning rates, and run its steps. A step with a NaN or Inf gradient is skipped."""
+"""Build the optimizer and schedule its learning rates."""
 
-import inspect
 import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.optim import AdamW, Optimizer
 
 from ...runtime.system.frozen_dataclass import dataclass
@@ -15,10 +13,8 @@ from ..config.instantiate import instantiate_target
 from ..config.schema import SCHEDULE_KEYS, OptimConfig, ScheduleConfig
 from ..config.target import Target
 from ..lifecycle.errors import BrokenInput
-from .loss_scale import PART, LossScale
 
 OWN_SCHEDULE = "optim.schedule, optim.warmup_steps and optim.min_lr_ratio set the rate; or your own script after ` -- `"
-CLIP_EPS = 1e-6  # added to the norm before the division, as in torch 2.13
 NAMES = "parameter_names"  # key in a checkpoint, next to `state` and `param_groups`
 
 
@@ -58,68 +54,6 @@ class GroupLearningRates:
         self._last = [group["lr"] for group in groups]
 
 
-class Stepper:
-    """Optimizer steps for one model, with plain gradients or DTensors.
-
-    precision: loop.precision.
-    Raises BrokenInput for an optimizer whose step() needs a closure.
-    """
-
-    def __init__(self, model: nn.Module, optimizer: Optimizer, precision: str) -> None:
-        require_no_closure(optimizer)
-        self.optimizer = optimizer
-        self.rates = GroupLearningRates(optimizer)
-        self.scale = LossScale(precision == "fp16")
-        self._parameters = list(model.parameters())  # including frozen ones, which may be unfrozen later
-        weights, groups = set(self._parameters), optimizer.param_groups
-        self._others = [p for group in groups for p in group["params"] if p not in weights]  # not part of the norm
-
-    def backward(self, loss: Tensor) -> None:
-        torch.autograd.backward(loss * self.scale.factor if self.scale.used else loss)
-
-    def gradient_norm(self) -> Tensor:
-        return nn.utils.get_total_norm(collect_gradients(self._parameters))
-
-    def update(self, lr: float, clip_norm: float | None, norm: float, factor: float, loss: float) -> StepUpdate:
-        """Run one optimizer step. Clipping works as in torch.nn.utils.clip_grad_norm_.
-
-        norm:   result of gradient_norm().
-        factor: factor by which all gradients are multiplied. It is combined with the loss scale and with clipping, so
-                that gradients are multiplied at most once.
-        loss:   mean over all ranks.
-        """
-        factor /= self.scale.factor
-        norm = norm * factor if math.isfinite(loss) else math.nan
-        is_finite = math.isfinite(norm)
-        # a NaN or Inf loss is not caused by the loss scale, which is applied afterwards
-        skipped = (is_finite or math.isfinite(loss)) and self.scale.update(is_finite)
-        if is_finite:  # the same on all ranks
-            if clip_norm is not None:
-                factor *= min(1.0, clip_norm / (norm + CLIP_EPS))
-            if factor != 1.0:
-                torch._foreach_mul_(collect_gradients([*self._parameters, *self._others]), factor)
-            self.rates.set_rates(self.optimizer.param_groups, lr)
-            self.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        return StepUpdate(norm, skipped, self.scale.factor)
-
-    def step(self) -> None:
-        self.optimizer.step()
-
-    def load_state(self, state: Mapping[str, Any]) -> None:
-        """Load a mapping that contains the entries of optimizer.state_dict() and scale.state()."""
-        self.optimizer.load_state_dict(optimizer_own_state(state))
-        self.scale.load_state(state)
-
-
-def collect_gradients(parameters: Sequence[Tensor]) -> list[Tensor]:
-    return [parameter.grad for parameter in parameters if parameter.grad is not None]
-
-
-def optimizer_own_state(state: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in state.items() if key != PART}
-
-
 def parameter_names_by_index(optimizer: Optimizer, model: nn.Module) -> list[str]:
     """Return the parameter names by state_dict() index; `not from the model N` for those that are not in the model."""
     names, others = {parameter: name for name, parameter in model.named_parameters()}, itertools.count()
@@ -148,14 +82,6 @@ def require_no_scheduler(groups: Sequence[Mapping[str, Any]]) -> None:
     """Raise BrokenInput for an optimizer with a torch scheduler, which adds `initial_lr` to its groups (torch 2.13)."""
     if any("initial_lr" in group for group in groups):
         raise BrokenInput("optim: the optimizer has a scheduler from torch.optim.lr_scheduler", hint=OWN_SCHEDULE)
-
-
-def require_no_closure(optimizer: Optimizer) -> None:
-    """Raise BrokenInput if step() needs a closure that recomputes gradients, as LBFGS in torch 2.13 does."""
-    closure = inspect.signature(optimizer.step).parameters.get("closure")
-    if closure is not None and closure.default is inspect.Parameter.empty:
-        title = f"optim: step() of {type(optimizer).__name__} needs a closure, which the trainer does not pass"
-        raise BrokenInput(title, hint="use torch.optim.AdamW or another one, or your own script after ` -- `")
 
 
 def build_optimizer(model: nn.Module, config: OptimConfig | Target) -> Optimizer:

@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
+from jobc.tests.checkpoints import newest_verified
+from jobc.trainer import files
 from jobc.trainer.checkpoint import store
-from jobc.trainer.files import retried_reads
-from jobc.trainer.files.durable_files import replace_durably
+from jobc.trainer.files import replace_durably
 
 FILES = {"weights.pt": bytes(range(256)) * 20, "optimizer.pt": b"o" * 900, "state.json": b'{"step": 1}'}
 
@@ -42,14 +43,14 @@ def largest_file(size_bytes: int) -> Iterator[None]:
 
 
 def test_a_save_is_found_again(tmp_path: Path) -> None:
-    newest, damaged = store.newest_verified(saved(tmp_path, 100))
+    newest, damaged = newest_verified(saved(tmp_path, 100))
     assert newest == tmp_path / "step_00000100"
     assert damaged == []
     assert {name: (newest / name).read_bytes() for name in FILES} == FILES
 
 
 def test_nothing_saved_is_nothing_found(tmp_path: Path) -> None:
-    assert store.newest_verified(tmp_path / "absent") == (None, [])
+    assert newest_verified(tmp_path / "absent") == (None, [])
 
 
 def test_the_newest_are_kept_by_step(tmp_path: Path) -> None:
@@ -61,7 +62,7 @@ def test_the_time_of_a_folder_says_nothing(tmp_path: Path) -> None:
         folder = saved(tmp_path, step, keep=9) / store.step_folder_name(step)
         for path in (*folder.iterdir(), folder):
             os.utime(path, (1.7e9 + 3600 * hours,) * 2)
-    assert store.newest_verified(tmp_path)[0] == tmp_path / "step_00000003"
+    assert newest_verified(tmp_path)[0] == tmp_path / "step_00000003"
     assert steps(saved(tmp_path, 4)) == [4, 3]
 
 
@@ -93,7 +94,7 @@ def test_a_later_format_is_neither_read_nor_passed_over(tmp_path: Path, monkeypa
         later.setattr(store, "FORMAT", 2)
         saved(tmp_path, 2)
     with pytest.raises(store.NewerFormatError, match="step_00000002 has format 2, but this trainer reads format 1"):
-        store.newest_verified(tmp_path)
+        newest_verified(tmp_path)
 
 
 def killed(root: Path, *words: str) -> list[dict[str, object]]:
@@ -116,7 +117,7 @@ def test_a_full_disk_keeps_the_old_checkpoints(tmp_path: Path, size_bytes: int) 
     saved(tmp_path, 1, 2)
     with largest_file(size_bytes), pytest.raises(OSError, match="File too large"):
         store.save_checkpoint(tmp_path, 3, FILES, keep=2)
-    assert store.newest_verified(tmp_path)[0] == tmp_path / "step_00000002"
+    assert newest_verified(tmp_path)[0] == tmp_path / "step_00000002"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step_00000001", "step_00000002"]
 
 
@@ -131,7 +132,7 @@ def test_a_damaged_file_is_named_and_the_checkpoint_before_it_used(tmp_path: Pat
     else:
         content[len(content) // 2] ^= 1
         path.write_bytes({"flip": bytes(content), "cut": content[:-1], "grow": content + b"x"}[damage])
-    newest, damaged = store.newest_verified(tmp_path)
+    newest, damaged = newest_verified(tmp_path)
     assert newest == tmp_path / "step_00000001"
     assert len(damaged) == 1
     assert damaged[0].startswith("step_00000002: ")
@@ -141,7 +142,7 @@ def test_a_damaged_file_is_named_and_the_checkpoint_before_it_used(tmp_path: Pat
 @pytest.fixture
 def refuse(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """refuse(path, number, times): so often the disk does not give `path`, but an error with that number."""
-    monkeypatch.setattr(retried_reads, "PAUSES_S", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(files, "PAUSES_S", (0.0, 0.0, 0.0))
 
     def refuse(place: Path, number: int, times: int = 10**6) -> None:
         left = [times]
@@ -170,7 +171,7 @@ UNREAD = [".", "step_00000200/weights.pt", f"step_00000200/{store.MANIFEST}"]
 def test_what_the_disk_gives_a_moment_later_is_sound(tmp_path: Path, name: str, refuse: Callable[..., None]) -> None:
     saved(tmp_path, 100, 200)
     refuse(tmp_path / name, errno.ESTALE, 3)
-    assert store.newest_verified(tmp_path) == (tmp_path / "step_00000200", [])
+    assert newest_verified(tmp_path) == (tmp_path / "step_00000200", [])
 
 
 @pytest.mark.parametrize("number", [errno.ESTALE, errno.EIO, errno.EACCES, errno.ETIMEDOUT])
@@ -180,8 +181,8 @@ def test_what_the_disk_does_not_give_is_not_passed_over(
 ) -> None:
     saved(tmp_path, 100, 200)
     refuse(tmp_path / name, number)
-    with pytest.raises(retried_reads.Unreadable) as unread:
-        store.newest_verified(tmp_path)
+    with pytest.raises(files.Unreadable) as unread:
+        newest_verified(tmp_path)
     assert str(unread.value) == f"{tmp_path / name} cannot be read: {os.strerror(number)}"
 
 
@@ -231,13 +232,13 @@ def test_a_folder_under_the_name_of_another_step_is_damaged(tmp_path: Path) -> N
     """A checkpoint copied by hand would stay the newest forever."""
     place = saved(tmp_path, 1)
     (place / "step_00000001").rename(place / "step_00000096")
-    assert store.newest_verified(place) == (None, ["step_00000096: MANIFEST.json belongs to step 1"])
+    assert newest_verified(place) == (None, ["step_00000096: MANIFEST.json belongs to step 1"])
 
 
 def test_a_damaged_checkpoint_is_replaced_when_its_step_comes_again(tmp_path: Path) -> None:
     saved(tmp_path, 1, 2)
     (tmp_path / "step_00000002" / "weights.pt").write_bytes(b"")
-    assert store.newest_verified(saved(tmp_path, 2)) == (tmp_path / "step_00000002", [])
+    assert newest_verified(saved(tmp_path, 2)) == (tmp_path / "step_00000002", [])
 
 
 def test_a_sound_checkpoint_is_never_written_again(tmp_path: Path) -> None:
@@ -258,7 +259,7 @@ def test_what_cannot_be_replaced_stays(tmp_path: Path) -> None:
     saved(tmp_path, 1)
     with largest_file(500), pytest.raises(OSError, match="File too large"):
         store.save_checkpoint(tmp_path, 1, FILES, keep=2, replaces=True)
-    assert store.newest_verified(tmp_path) == (tmp_path / "step_00000001", [])
+    assert newest_verified(tmp_path) == (tmp_path / "step_00000001", [])
 
 
 def test_what_the_disk_does_not_put_back_in_its_place_is_not_removed(
@@ -275,7 +276,7 @@ def test_what_the_disk_does_not_put_back_in_its_place_is_not_removed(
         sick.setattr(Path, "rename", rename)
         with pytest.raises(OSError, match="Stale"):
             saved(tmp_path, 2)
-    assert store.newest_verified(tmp_path) == (aside, [])
+    assert newest_verified(tmp_path) == (aside, [])
     assert store.checkpoints_newest_first(saved(tmp_path, 2)) == [
         tmp_path / "step_00000002",
         tmp_path / "step_00000001",

@@ -10,7 +10,7 @@ import numpy
 import pytest
 import torch
 
-from jobc.trainer.checkpoint.random_state import RandomState, seed_model, seed_rank
+from jobc.trainer.checkpoint.random_state import capture_random_state, restore_random_state, seed_model, seed_rank
 
 CPU = torch.device("cpu")
 
@@ -36,11 +36,11 @@ def test_a_state_that_was_kept_draws_the_same_bits(before: int) -> None:
     numpy.random.standard_normal(before)  # with and without one that is left
     for _ in range(before):
         random.gauss()
-    kept = through_a_file(RandomState.capture(CPU).pack())
+    kept = through_a_file(capture_random_state(CPU))
     expected = draws()
     seed_rank(8, rank=0, step=3)
     assert draws() != expected
-    RandomState.unpack(kept).restore(CPU)
+    restore_random_state(kept, CPU)
     assert draws() == expected
 
 
@@ -57,13 +57,13 @@ def test_draws_are_equal_on_all_ranks_for_the_model_and_differ_after_it() -> Non
 
 def test_ranks_with_and_without_numpy_keep_states_of_one_length(monkeypatch: pytest.MonkeyPatch) -> None:
     seed_rank(7, rank=0, step=0)
-    kept = RandomState.capture(CPU).pack()
+    kept = capture_random_state(CPU)
     expected = random.random()
     with monkeypatch.context() as without:
         without.setitem(sys.modules, "numpy", None)  # as Python has it where an import is not allowed
         seed_rank(8, rank=0, step=0)
-        assert len(RandomState.capture(CPU).pack()) == len(kept)
-        RandomState.unpack(kept).restore(CPU)
+        assert len(capture_random_state(CPU)) == len(kept)
+        restore_random_state(kept, CPU)
         assert random.random() == expected
 
 
@@ -71,10 +71,10 @@ def test_a_generator_that_somebody_has_put_in_the_place_of_numpys_own_is_left_al
     own = numpy.random.get_bit_generator()
     numpy.random.set_bit_generator(numpy.random.PCG64(1))
     try:
-        state = RandomState.capture(CPU)
+        state = capture_random_state(CPU)
         expected = numpy.random.random(3).tolist()
         numpy.random.set_bit_generator(numpy.random.PCG64(1))
-        state.restore(CPU)
+        restore_random_state(state, CPU)
         assert numpy.random.random(3).tolist() == expected
     finally:
         numpy.random.set_bit_generator(own)

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from jobc.runtime.exit_codes import CRASHED, DONE
+from jobc.tests.checkpoints import newest_verified
 from jobc.trainer.checkpoint import store
 from jobc.trainer.checkpoint.background_save import BackgroundSaver
 from jobc.trainer.config import train_json
@@ -82,7 +83,7 @@ def test_a_rank_that_gets_on_after_its_last_words_saves_again(digits: Tree, tmp_
     saver = BackgroundSaver(tmp_path / "checkpoints", config, group)
     saver.save(1, lambda keep: {"weights.pt": b"1"}, None, wait=False)
     saver.finish_current_save()
-    assert store.newest_verified(tmp_path / "checkpoints")[0] == tmp_path / "checkpoints" / "step_00000001"
+    assert newest_verified(tmp_path / "checkpoints")[0] == tmp_path / "checkpoints" / "step_00000001"
     assert saver.save(2, lambda keep: {"weights.pt": b"2"}, None, wait=True)
     saver.close()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from jobc.trainer.dist import flight_recorder
+from jobc.trainer.dist.process_group import enable_flight_recorder
 
 LAUNCH_SH = Path(__file__).parents[3] / "compiler" / "templates" / "launch.sh.j2"
 
@@ -16,7 +16,7 @@ def test_ranks_without_launch_sh_have_what_it_sets(tmp_path: Path) -> None:
     )
     assert len(in_launch_sh) == 4
     environ: dict[str, str] = {}
-    flight_recorder.enable_flight_recorder(environ, tmp_path / "run")
+    enable_flight_recorder(environ, tmp_path / "run")
     assert environ == {name: value.replace("$JOBC_RUN_DIR", f"{tmp_path}/run") for name, value in in_launch_sh.items()}
     assert (tmp_path / "run" / "logs").is_dir()
 
@@ -24,6 +24,6 @@ def test_ranks_without_launch_sh_have_what_it_sets(tmp_path: Path) -> None:
 def test_what_is_set_stays() -> None:
     environ = {"TORCH_FR_BUFFER_SIZE": "7", "TORCH_NCCL_DUMP_ON_TIMEOUT": "0"}
     told = dict(environ)
-    flight_recorder.enable_flight_recorder(environ, None)
+    enable_flight_recorder(environ, None)
     assert {name: environ[name] for name in told} == told
     assert "TORCH_FR_DUMP_TEMP_FILE" not in environ

@@ -23,10 +23,9 @@ from jobc.runtime.exit_codes import DONE, PEER_LOST
 from jobc.trainer.dist import hang_watch as watch_module
 from jobc.trainer.dist import process_group
 from jobc.trainer.dist.env import parse_environment
-from jobc.trainer.dist.hang_watch import HangWatchdog
+from jobc.trainer.dist.hang_watch import HangWatchdog, StallClock
 from jobc.trainer.dist.phases import Phase, Phases
 from jobc.trainer.dist.process_group import join_process_group
-from jobc.trainer.dist.stall_clock import StallClock
 
 from ..conftest import Run
 

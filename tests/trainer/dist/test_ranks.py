@@ -18,6 +18,7 @@ import pytest
 import torch
 
 from jobc.runtime.exit_codes import CRASHED, DATA_BROKEN, DONE, PEER_LOST, PREEMPTED, RENDEZVOUS_FAILED
+from jobc.tests.checkpoints import newest_verified
 from jobc.trainer.checkpoint import store
 from jobc.trainer.checkpoint.verified_checkpoint import torch_file_writer
 from jobc.trainer.loop.metrics import last_step_lines
@@ -67,7 +68,7 @@ def test_stopped_then_killed_then_resumed_is_bit_identical(whole: Run, gpt: Tree
     run.wait_for_step(3)
     run.ranks[1].send_signal(signal.SIGTERM)  # one rank is told, all stop after the same step
     assert run.wait() == [PREEMPTED] * 3
-    first, damaged = store.newest_verified(run.folder / "checkpoints")
+    first, damaged = newest_verified(run.folder / "checkpoints")
     assert first is not None
     assert damaged == []
     assert store.folder_step(first) == max(loss_hex(run.folder))  # not a single step is lost
@@ -551,7 +552,7 @@ from pathlib import Path
 from jobc.trainer.checkpoint.verified_checkpoint import newest_verified
 from jobc.trainer.checkpoint import store
 from jobc.trainer.dist import env
-from jobc.trainer.files import retried_reads as patient
+from jobc.trainer import files as patient
 from jobc.trainer.dist.process_group import join_process_group
 from jobc.trainer.lifecycle.exit_rank import exit_with_error
 

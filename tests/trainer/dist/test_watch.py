@@ -109,7 +109,9 @@ def test_a_hanging_disk_below_on_tick_does_not_blind_the_watch(capfd: pytest.Cap
     def flush() -> None:
         hangs.wait(5)
 
-    with HangWatchdog(phases, 0, NAMES[:1], 0.6, None, flush):
+    watch = HangWatchdog(phases, 0, NAMES[:1], 0.6, None)
+    watch.on_tick = flush
+    with watch:
         time.sleep(0.8)
         told = capfd.readouterr().err
         hangs.set()

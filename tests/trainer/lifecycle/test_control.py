@@ -10,7 +10,7 @@ import pytest
 
 from jobc.runtime import exit_codes
 from jobc.trainer.checkpoint import store
-from jobc.trainer.lifecycle.control_files import SaveRequest
+from jobc.trainer.lifecycle.requests import SaveRequest
 
 from ..in_process import train
 

@@ -20,6 +20,7 @@ import pytest
 import torch
 
 from jobc.runtime.exit_codes import DATA_BROKEN
+from jobc.trainer import files
 from jobc.trainer.build.checks import validated_flops
 from jobc.trainer.config.schema import GptConfig, ProfileConfig
 from jobc.trainer.config.target import Target
@@ -27,7 +28,6 @@ from jobc.trainer.config.train_json import parse_train_config
 from jobc.trainer.data.source import DataSource
 from jobc.trainer.dist import compare_ranks
 from jobc.trainer.dist.process_group import RankGroup
-from jobc.trainer.files import retried_reads
 from jobc.trainer.lifecycle.errors import BrokenInput, LossDiverged, TrainerError
 from jobc.trainer.loop import attempt_counter
 from jobc.trainer.loop.metrics import (
@@ -390,7 +390,7 @@ def test_a_start_whose_disk_does_not_give_the_checkpoints_is_not_counted(
         raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
 
     with monkeypatch.context() as bad:
-        bad.setattr(retried_reads, "PAUSES_S", ())
+        bad.setattr(files, "PAUSES_S", ())
         bad.setattr(os, "listdir", stale)
         attempt_counter.record_start(tmp_path, 1)
     assert (tmp_path / "state" / "progress").read_text() == before

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from jobc.runtime import exit_codes
-from jobc.trainer.build.determinism import set_determinism
+from jobc.trainer.build.build import set_determinism
 from jobc.trainer.checkpoint import store
 from jobc.trainer.config import train_json
 from jobc.trainer.dist import env as environment
@@ -23,7 +23,7 @@ from jobc.trainer.export import load
 from jobc.trainer.lifecycle.errors import BrokenInput, LossDiverged, TrainerError
 from jobc.trainer.loop.loop import run_training
 from jobc.trainer.loop.metrics import RankMetricsFile, last_step_lines, read_metrics
-from jobc.trainer.recipe.loss_scale import LossScale
+from jobc.trainer.parallel.stepper import LossScale
 from jobc.trainer.recipe.optimizer import learning_rate_at_step
 
 from ..in_process import Signals, built, train, weights
@@ -399,7 +399,7 @@ def test_the_checkpoint_of_the_lowest_validation_loss_stays(digits: Tree, tmp_pa
 def test_a_step_that_fp16_overflows_is_left_out_and_told(
     digits: Tree, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobc.trainer.recipe.loss_scale.FIRST", 2.0**24)
+    monkeypatch.setattr("jobc.trainer.parallel.stepper.FIRST", 2.0**24)
     train(tmp_path, digits({"loop.precision": "fp16", "loop.steps": 12}))
     lines = list(last_step_lines(tmp_path / "metrics" / "rank_00.jsonl").values())
     skipped = [bool(line["skipped"]) for line in lines]

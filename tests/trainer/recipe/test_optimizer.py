@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from jobc.trainer.recipe.optimizer import Stepper
+from jobc.trainer.parallel.stepper import Stepper
 
 
 def with_gradients() -> nn.Module:

@@ -1,19 +1,26 @@
-"""Durable and atomic file writes: each write calls fsync before it returns, and renames the new file into place.
+"""Durable writes, and reads with retries after I/O errors. Standard library only.
 
-Standard library only.
+Each write calls fsync before it returns, and renames the new file into place. Reads are retried because network storage
+can fail briefly. If all retries fail, the file may be intact, so it does not count as damaged and nothing is removed:
+the rank exits with 69, ranks may be restarted in place (runtime/supervisor/restarts.py), and the run can be resumed.
 """
 
 import hashlib
 import io
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, TypeVar, cast
 
-from ...runtime.system.frozen_dataclass import dataclass
+from ..runtime.system.frozen_dataclass import dataclass
 
 # File content: bytes, or a function that writes to a file, so that a large state is never in memory twice.
 Content = bytes | Callable[[BinaryIO], object]
+NOT_THERE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)  # definite errors, which are not retried
+PAUSES_S = 1.0, 2.0, 4.0  # seconds before each retry
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -92,3 +99,24 @@ class _HashingFile(io.RawIOBase):
         self.digest.update(piece)
         self.size += len(piece)
         return len(piece)
+
+
+class Unreadable(OSError):
+    """Raised if a read fails after all retries. The message names the file and the I/O error in one line."""
+
+    def __init__(self, path: Path, error: OSError) -> None:
+        super().__init__(f"{path} cannot be read: {error.strerror or error}")
+
+
+def read_with_retries(read: Callable[[Path], T], path: Path) -> T:
+    """Return `read(path)`, with retries. Raises one of NOT_THERE immediately, and Unreadable after the last retry."""
+    pauses_s = list(PAUSES_S)
+    while True:
+        try:
+            return read(path)
+        except NOT_THERE:
+            raise
+        except OSError as error:
+            if not pauses_s:
+                raise Unreadable(path, error) from error
+        time.sleep(pauses_s.pop(0))

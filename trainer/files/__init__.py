@@ -1,1 +1,0 @@
-"""Durable writes, and reads with retries after I/O errors."""
