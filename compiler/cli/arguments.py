@@ -34,7 +34,7 @@ COMMANDS = {
 }
 _TAKE_VALUES = ("--config-dir", "-cd", "--config-name", "-cn", "--out", "--cfg", "-c", "-p", "--format")
 _INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
-_OF_DIAGNOSTICS, _OF_FIGURES = ("text", "json", "sarif", "github"), ("table", "json", "csv")
+_OF_DIAGNOSTICS, _OF_FIGURES = ("text", "json", "github"), ("table", "json", "csv")
 FORMATS = {  # command -> output formats, the default first
     "compile": _OF_DIAGNOSTICS,
     "check": _OF_DIAGNOSTICS,
@@ -288,7 +288,7 @@ def _make_parser(words: Sequence[str] = ()) -> _ArgumentParser:
     add("--strict", action="store_true", help="treat warnings and notes as errors, unless `# jobc: allow` covers them")
     add("--detach", action="store_true", help="with run: return after submitting")
     formats = tuple(dict.fromkeys(name for formats in FORMATS.values() for name in formats))
-    format_help = "diagnostics as text, json, sarif or github; plan as table, json or csv; diff as text or json"
+    format_help = "diagnostics as text, json or github; plan as table, json or csv; diff as text or json"
     add("--format", choices=formats, help=format_help)
     add("-h", "--help", action="store_true", help="print this help")
     add("--version", action="store_true", help="print the version")
