@@ -27,7 +27,7 @@ COMMANDS = {
     **dict.fromkeys(("status", "logs", "stop", "preflight", "smoke", "shell", "clean"), ""),
     "ls": "list the runs of all jobs, newest first: jobc ls --state failed --limit 20",
     "watch": "show a run's live progress, using DIR/jobctl logs: jobc watch DIR",
-    "init": "write a cluster profile from detected facts and your answers: jobc init lab",
+    "init": "write a cluster profile from facts that this machine reports: jobc init lab",
     "completion": 'print shell completion: eval "$(jobc completion bash)"',
     "help": "",
     "_complete": "",
@@ -53,7 +53,7 @@ USAGE = {
     "explain": "[CODE | NAME …]",
     "completion": "bash",
     "ls": "[FOLDER …] [--name PATTERN] [--state STATE[,STATE …]] [--limit N] [--format json]",
-    "init": "[NAME] [--project] [--yes] [--force] [KEY=VALUE …]",
+    "init": "[NAME] [--project] [--force] [KEY=VALUE …]",
 }
 TAKES_ARGUMENTS = {"why", "verify", "explain", "backends", "completion", "_complete", "init", "ls", "watch", *VERBS}
 
