@@ -19,11 +19,11 @@ from ..diagnostics.diagnostic import Diagnostic, join_with_or, nearest
 from ..diagnostics.origin import Origin, TextWithOrigin, is_null
 from . import aliases
 from .examples import accepted_examples, example_value, is_valid_as, override_for_shell, sweep_hint
+from .invalid_value import InvalidValue
 from .runtime_references import NAMES, REFERENCE, first_unknown_reference, may_contain_references
 from .type_hints import dataclass_field_types, hint_value_type, is_mapping, join_key, type_name, union_members
 from .value_types import (
     Duration,
-    InvalidValue,
     RankLines,
     ShellLine,
     StepLine,

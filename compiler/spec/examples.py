@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, get_args
 
 from ..diagnostics.diagnostic import nearest
+from .invalid_value import InvalidValue
 from .type_hints import accepted_words, dataclass_field_types, hint_value_type, is_mapping, union_members
-from .value_types import InvalidValue
 
 IMAGE = "pytorch/pytorch:2.9.0-cuda12.8-cudnn9-runtime"  # has bash, Python and PyTorch
 
