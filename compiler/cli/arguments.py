@@ -19,7 +19,7 @@ COMMANDS = {
     "plan": "estimate steps, memory, time and cost for each size: jobc plan nodes=1,2,8",
     "diff": "compare two jobs, artifacts or runs: jobc diff nodes=2,4, jobc diff DIR DIR",
     "run": "compile, submit and follow",
-    "why": "show where a line, a key or a variable comes from: jobc why FILE:LINE, jobc why DIR loop.steps",
+    "why": "show where a line or a key comes from: jobc why FILE:LINE, jobc why DIR loop.steps",
     "verify": "find hand edits and inputs that changed since the compile: jobc verify DIR",
     "explain": "explain a diagnostic: jobc explain JC3011, jobc explain taken-port",
     "backends": "list the installed backends and what each one supports",
@@ -27,14 +27,14 @@ COMMANDS = {
     **dict.fromkeys(("status", "logs", "stop", "preflight", "smoke", "shell", "clean"), ""),
     "ls": "list the runs of all jobs, newest first: jobc ls --state failed --limit 20",
     "watch": "show a run's live progress, using DIR/jobctl logs: jobc watch DIR",
-    "init": "write a cluster profile from detected facts and your answers: jobc init lab",
+    "init": "write a cluster profile from facts that this machine reports: jobc init lab",
     "completion": 'print shell completion: eval "$(jobc completion bash)"',
     "help": "",
     "_complete": "",
 }
-_TAKE_VALUES = ("--config-dir", "-cd", "--config-name", "-cn", "--out", "--cfg", "-c", "-p", "--format", "--plot")
+_TAKE_VALUES = ("--config-dir", "-cd", "--config-name", "-cn", "--out", "--cfg", "-c", "-p", "--format")
 _INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
-_OF_DIAGNOSTICS, _OF_FIGURES = ("text", "json", "sarif", "github"), ("table", "json", "csv")
+_OF_DIAGNOSTICS, _OF_FIGURES = ("text", "json", "github"), ("table", "json", "csv")
 FORMATS = {  # command -> output formats, the default first
     "compile": _OF_DIAGNOSTICS,
     "check": _OF_DIAGNOSTICS,
@@ -48,12 +48,12 @@ USAGE = {
     **dict.fromkeys(("compile", "check", "plan", "run"), "[OPTION …] [KEY=VALUE …] [-- COMMAND ARGUMENT …]"),
     "shell": "DIR [OPTION …] [-- COMMAND ARGUMENT …]",
     "diff": "[DIR …] [OPTION …] [KEY=VALUE …] [vs KEY=VALUE …]",
-    "why": "FILE:LINE[-LINE] …, or [DIR | KEY=VALUE …] NAME … [--rank N] [--config-dir FOLDER]",
+    "why": "FILE:LINE[-LINE] …, or [DIR | KEY=VALUE …] KEY … [--config-dir FOLDER]",
     "verify": "[--config-dir FOLDER] [--format json] DIR …",
     "explain": "[CODE | NAME …]",
     "completion": "bash",
     "ls": "[FOLDER …] [--name PATTERN] [--state STATE[,STATE …]] [--limit N] [--format json]",
-    "init": "[NAME] [--project] [--yes] [--force] [KEY=VALUE …]",
+    "init": "[NAME] [--project] [--force] [KEY=VALUE …]",
 }
 TAKES_ARGUMENTS = {"why", "verify", "explain", "backends", "completion", "_complete", "init", "ls", "watch", *VERBS}
 
@@ -80,7 +80,6 @@ class Arguments:
     strict: bool = False
     detach: bool = False
     format: str | None = None
-    plot: Path | None = None
     help: bool = False
     version: bool = False
 
@@ -134,8 +133,6 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
         raise _no_effect_error("--detach", "only jobc run starts a job", hint)
     if options["format"] not in (None, *FORMATS.get(command, ())):
         raise _format_error(command, options["format"])
-    if options["plot"] and command != "plan":
-        raise _no_effect_error("--plot", "only jobc plan draws figures", "jobc plan --plot …")
     if options["package"] and not options["cfg"]:
         if one_dash := next((word for word in words if word.startswith("-p") and "=" in word), ""):
             because = "an override does not begin with a dash"
@@ -291,9 +288,8 @@ def _make_parser(words: Sequence[str] = ()) -> _ArgumentParser:
     add("--strict", action="store_true", help="treat warnings and notes as errors, unless `# jobc: allow` covers them")
     add("--detach", action="store_true", help="with run: return after submitting")
     formats = tuple(dict.fromkeys(name for formats in FORMATS.values() for name in formats))
-    format_help = "diagnostics as text, json, sarif or github; plan as table, json or csv; diff as text or json"
+    format_help = "diagnostics as text, json or github; plan as table, json or csv; diff as text or json"
     add("--format", choices=formats, help=format_help)
-    add("--plot", type=Path, metavar="FILE", help="with plan: also draw the figures, as .png, .svg or .pdf")
     add("-h", "--help", action="store_true", help="print this help")
     add("--version", action="store_true", help="print the version")
     return parser

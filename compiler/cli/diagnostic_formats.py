@@ -1,28 +1,24 @@
-"""Print diagnostics for machines: `--format json`, `sarif` and `github`. diagnostic.py prints text for people.
+"""Print diagnostics for machines: `--format json` and `github`. diagnostic.py prints text for people.
 
 In:  diagnostics, and the folder of each root that their positions refer to.
 Out: one document, sorted by position and always the same for the same input. It includes allowed diagnostics and marks
 them.
 
-Source: SARIF 2.1.0 (OASIS, errata 01); GitHub Actions, "Workflow commands": ::error file=…,line=…,col=…,title=…::text
-        GitHub, "SARIF support for code scanning": a uri is relative to the repository root, and so is file=.
+Source: GitHub Actions, "Workflow commands": ::error file=…,line=…,col=…,title=…::text; file= is relative to the
+        repository root.
 """
 
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
-from ... import __version__
-from ..diagnostics.code_heading import read_code_page_heading
 from ..diagnostics.diagnostic import Diagnostic, Severity, describe_sweep_points, merge_equal_diagnostics
 from ..diagnostics.origin import COMMAND_LINE, Origin, escape_to_one_line
-from ..plugins.registry import code_name, code_pages
+from ..plugins.registry import code_name
 from .terminal import to_printable_json
 
 Folders = Mapping[str, Path]  # an origin's root -> its folder
-SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
 
 def path_in_report(origin: Origin | None, folders: Folders) -> str:
@@ -64,53 +60,6 @@ def _to_json_object(d: Diagnostic, folders: Folders) -> dict[str, Any]:
     return {**plain, "points": list(d.points), "otherwise": list(d.otherwise), "allowed": d.allowed}
 
 
-def diagnostics_as_sarif(found: Sequence[Diagnostic], folders: Folders) -> str:
-    """Return a SARIF 2.1.0 log with one run; an allowed diagnostic is a suppressed result."""
-    diagnostics, pages = merge_equal_diagnostics(found), code_pages()
-    codes = sorted({d.code for d in diagnostics})
-    driver = {"name": "jobc", "version": __version__, "rules": [_sarif_rule(code, pages.get(code)) for code in codes]}
-    results = [_sarif_result(d, codes.index(d.code), folders) for d in diagnostics]
-    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
-    return to_printable_json({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
-
-
-def _sarif_rule(code: str, page: Path | None) -> dict[str, Any]:
-    if page is None:
-        return {"id": code}
-    text, heading = page.read_text(encoding="utf-8"), read_code_page_heading(page)
-    about = text.partition("\n\n")[2].partition("\n\n")[0]
-    rule: dict[str, Any] = {"id": code, **({"name": heading.name} if heading.name else {})}
-    return {**rule, "shortDescription": {"text": heading.title}, "help": {"text": about, "markdown": text}}
-
-
-def _sarif_result(d: Diagnostic, rule: int, folders: Folders) -> dict[str, Any]:
-    result: dict[str, Any] = {"ruleId": d.code, "ruleIndex": rule, "level": d.severity.value}
-    result["message"] = {"text": _message_text(d)}
-    if location := _sarif_location(d, folders):
-        result["locations"] = [location]
-    if d.allowed:
-        result["suppressions"] = [{"kind": "inSource", "justification": d.allowed}]
-    if d.points:
-        result["properties"] = {"points": list(d.points), "otherwise": list(d.otherwise)}
-    return result
-
-
-def _sarif_location(d: Diagnostic, folders: Folders) -> dict[str, Any]:
-    """Return the position in a file if there is one, or else the key or the command-line words."""
-    origin = d.origin
-    location: dict[str, Any] = {}
-    if origin and origin.root != COMMAND_LINE:
-        file = _repository_relative(path_in_report(origin, folders))
-        uri = quote(file) if file else f"{origin.root}:{quote(origin.path)}"
-        physical: dict[str, Any] = {"artifactLocation": {"uri": f"file://{uri}" if file.startswith("/") else uri}}
-        if origin.line:
-            physical["region"] = {"startLine": origin.line, "startColumn": origin.column}
-        location["physicalLocation"] = physical
-    if name := d.key or (origin.path if origin else ""):
-        location["logicalLocations"] = [{"fullyQualifiedName": name, "kind": "parameter"}]
-    return location
-
-
 def diagnostics_as_github(found: Sequence[Diagnostic], folders: Folders) -> str:
     """Return one workflow command per diagnostic; GitHub shows it inline, on that line of the file."""
     return "".join(f"{_github_annotation(d, folders)}\n" for d in merge_equal_diagnostics(found) if not d.allowed)
@@ -144,6 +93,5 @@ def _message_text(d: Diagnostic) -> str:
 
 FORMATS: dict[str, Callable[[Sequence[Diagnostic], Folders], str]] = {
     "json": diagnostics_as_json,
-    "sarif": diagnostics_as_sarif,
     "github": diagnostics_as_github,
 }

@@ -31,7 +31,6 @@ jobc compiles one job spec into launch files for a backend. The job then runs wi
 INIT_OPTIONS = """
   NAME        name of the profile, for cluster=NAME; default: the cluster's name in Slurm
   KEY=VALUE   a setting of the profile: hosts=node[1-4], queue.account=abc, python=venv, python.path=/shared/venv
-  --yes       do not ask (the default without a terminal)
   --project   write to ./jobc/cluster/, for everyone on this project, instead of ~/.config/jobc/cluster/
   --force     overwrite an existing profile"""
 

@@ -1,4 +1,4 @@
-"""jobc plan: print estimates for every size of a job. Writes no file except the plot, if one is requested."""
+"""jobc plan: print estimates for every size of a job. Writes no file."""
 
 import itertools
 from collections.abc import Sequence
@@ -11,7 +11,6 @@ from ..checks.suppressions import SeverityFilter
 from ..diagnostics.diagnostic import CompileError, Diagnostic, has_errors
 from ..estimate.figures import Figures, estimate_figures
 from ..estimate.limits import SizeFinding, find_exceeded_limits, worst_per_code
-from ..estimate.plot import ENDINGS, plot_figures
 from ..estimate.report import FORMATS
 from ..estimate.step_time import StepTimeEstimate, read_step_time, samples_per_rank_and_step
 from ..frontend.sweep import with_sweep_point
@@ -28,25 +27,11 @@ from .terminal import print_text
 
 def plan_command(arguments: Arguments) -> int:
     """Print every point's figures. Commas separate points with or without -m; --strict turns warnings into errors."""
-    if arguments.plot and arguments.plot.suffix not in ENDINGS:
-        because = f"the file extension selects the format, and {arguments.plot.suffix or 'none'} is not supported"
-        named = arguments.plot.with_suffix(".png") if arguments.plot.name else arguments.plot / "sizes.png"
-        raise CompileError([Diagnostic("JC1110", f"cannot draw {arguments.plot}", because, f"--plot {named}")])
-    if arguments.plot and not arguments.plot.parent.is_dir():
-        because, hint = f"folder {arguments.plot.parent} does not exist", f"--plot {arguments.plot.name}"
-        raise CompileError([Diagnostic("JC1110", f"cannot draw {arguments.plot}", because, hint)])
     points = plan_sweep(build_request(arguments), progress_printer())
     sizes, of_sizes = estimate_points(points)
     diagnostics = [d for point in points for d in point.diagnostics] + of_sizes
     report_diagnostics(diagnostics)
     print_text(FORMATS[arguments.format or "table"](sizes))
-    if arguments.plot:
-        gpu_mem = [point.spec.estimate.gpu_mem for point in points]
-        try:
-            plot_figures(sizes, gpu_mem, arguments.plot)
-        except ImportError:
-            because, hint = "figures need Matplotlib, which is not installed", "pip install 'jobc[plot]'"
-            raise CompileError([Diagnostic("JC2125", f"cannot draw {arguments.plot}", because, hint)]) from None
     return DIAGNOSTICS if has_errors(diagnostics) else OK
 
 

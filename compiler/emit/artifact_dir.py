@@ -146,8 +146,6 @@ def find_edited_lines(directory: Path, texts: Mapping[str, str]) -> list[ManualE
 
     def edited_lines(path: str) -> tuple[int, ...]:
         file = directory / path
-        if path == JOB:
-            return _changed_settings(file, texts.get(path, ""), entries[path]["sha256"])
         if file.stat().st_size > LARGEST or _sha256(texts.get(path, "")) != entries[path]["sha256"]:
             return ()
         return _changed_lines(read_bytes(file, LARGEST), texts[path])
@@ -192,19 +190,6 @@ def job_json_checksum(file: Path) -> str:
     tree = parse_json(file, content)
     is_original = isinstance(tree, dict) and job_json.to_canonical_text(tree).encode() == content
     return job_json.checksum_without_seal(tree) if is_original else ""
-
-
-def _changed_settings(file: Path, text: str, checksum: str) -> tuple[int, ...]:
-    """Return the edited lines above the seal of a job.json.
-
-    text: what jobc would write there now.
-    checksum: checksum of the original file. If `text` has a different checksum, the edited lines are unknown.
-    """
-    if not text or job_json.checksum_without_seal(parse_json(JOB, text)) != checksum:
-        return ()
-    start_of_seal = f'\n  "{job_json.SEAL[0]}": '
-    content = read_bytes(file, LARGEST).partition(start_of_seal.encode())[0]
-    return _changed_lines(content, text.partition(start_of_seal)[0])
 
 
 def _is_linked(directory: Path, path: str) -> bool:

@@ -20,9 +20,10 @@ from typing import Any
 
 from ..diagnostics.diagnostic import Diagnostic, nearest
 from ..diagnostics.origin import COMMAND_LINE, Origin
+from ..spec.host_list import MOST_HOSTS, expand_hostlist, fold_hostlist, normalized_host
+from ..spec.invalid_value import InvalidValue
 from ..spec.job_spec import JobSpec
 from ..spec.type_hints import spec_keys, type_of_key
-from ..spec.value_types import MOST_HOSTS, InvalidValue, expand_hostlist, fold_hostlist, normalized_host
 from ..untrusted_files import MIB, Unreadable
 from .observed_files import read_text
 from .project_files import OutsideProject, project_folders, require_inside

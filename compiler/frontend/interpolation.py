@@ -24,8 +24,7 @@ from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..diagnostics.origin import Origin, TextWithOrigin
 from ..untrusted_files import MIB
 
-MOST_DECODED = 10_000  # maximum characters in an argument of oc.decode, 10 us each
-_PURE = ("oc.deprecated", "oc.select")
+_PURE = ("oc.select",)
 _LISTING = ("oc.dict.keys", "oc.dict.values")
 _READING = ("oc.env", "now", "hydra", "python_version")
 
@@ -78,20 +77,7 @@ def restrict_interpolation() -> Iterator[None]:
     """Run a block with pure resolvers and a budget. Restores the resolvers on exit. Raises CompileError JC1114."""
     resolvers, resolve = BaseContainer._resolvers, Container.resolve_parse_tree
     pure = {name: resolvers[name] for name in _PURE}
-    create, decode = resolvers["oc.create"], resolvers["oc.decode"]
     load = CachingConfigRepository.load_config
-
-    def create_without_yaml(root: Any, parent: Any, node: Any, args: tuple[Any, ...], texts: tuple[str, ...]) -> Any:
-        if any(isinstance(arg, str) for arg in args):  # YAML aliases in the text could expand without limit
-            raise InterpolationResolutionError("oc.create accepts a list or a mapping, not text")
-        return create(root, parent, node, args, texts)
-
-    def bounded_decode(root: Any, parent: Any, node: Any, args: tuple[Any, ...], texts: tuple[str, ...]) -> Any:
-        if any(len(arg) > MOST_DECODED for arg in args if isinstance(arg, str)):
-            raise ExpansionLimitExceeded(
-                f"oc.decode received more than {MOST_DECODED:,} characters", _node_origin(node)
-            )
-        return decode(root, parent, node, args, texts)
 
     def bounded_resolve(self: Any, parse_tree: Any, node: Any, memo: Any = None, key: Any = None) -> Any:
         origin, full_key = _node_origin(node), str(key or "")
@@ -114,8 +100,6 @@ def restrict_interpolation() -> Iterator[None]:
     BaseContainer._resolvers = {
         **pure,
         **{name: _bounded_list(resolvers[name]) for name in _LISTING},
-        "oc.create": create_without_yaml,
-        "oc.decode": bounded_decode,
         "jobc": _keep_runtime_reference,
         **{name: _refusing_resolver(name) for name in _READING},
     }

@@ -8,8 +8,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ..spec.host_list import fold_hostlist
 from ..spec.type_hints import join_key
-from ..spec.value_types import fold_hostlist
 from ..untrusted_files import parse_json
 from .launch_plan import LaunchPlan
 from .runtime_vars import Concat, RuntimeVar

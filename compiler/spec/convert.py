@@ -18,12 +18,21 @@ from ...trainer.config.target import Target
 from ..diagnostics.diagnostic import Diagnostic, join_with_or, nearest
 from ..diagnostics.origin import Origin, TextWithOrigin, is_null
 from . import aliases
-from .examples import accepted_examples, example_value, is_valid_as, override_for_shell, sweep_hint
+from .examples import (
+    accepted_examples,
+    describe_kind,
+    example_value,
+    is_valid_as,
+    override_for_shell,
+    sweep_hint,
+    to_flow_style,
+    word_hint,
+)
+from .invalid_value import InvalidValue
 from .runtime_references import NAMES, REFERENCE, first_unknown_reference, may_contain_references
 from .type_hints import dataclass_field_types, hint_value_type, is_mapping, join_key, type_name, union_members
 from .value_types import (
     Duration,
-    InvalidValue,
     RankLines,
     ShellLine,
     StepLine,
@@ -91,7 +100,7 @@ class _Converter:
         if not isinstance(tree, Mapping):
             first = next(iter(dataclass_field_types(into)))
             hint = f"set a key under {key}, such as {key}.{first}"
-            self.add_error("JC1202", key, f"{key} is a mapping", f"{_describe_kind(tree)} was given", hint)
+            self.add_error("JC1202", key, f"{key} is a mapping", f"{describe_kind(tree)} was given", hint)
             return None
         field_types = dataclass_field_types(into)
         for name in tree:
@@ -167,9 +176,9 @@ class _Converter:
         kinds = {kind: option for option in options for kind in get_args(dataclass_field_types(option)["kind"])}
         if not isinstance(raw, Mapping):
             hint = f"set a key under {key}, such as {key}.kind={sorted(kinds)[0]}"
-            self.add_error("JC1202", key, f"{key} is a mapping", f"{_describe_kind(raw)} was given", hint)
+            self.add_error("JC1202", key, f"{key} is a mapping", f"{describe_kind(raw)} was given", hint)
             return None
-        kind = "null" if is_null(raw.get("kind")) else _to_flow_style(raw["kind"])
+        kind = "null" if is_null(raw.get("kind")) else to_flow_style(raw["kind"])
         if kind in kinds:
             before = len(self.diagnostics)
             value = self.convert_dataclass(raw, kinds[kind], key)
@@ -207,7 +216,7 @@ class _Converter:
         target_key = join_key(key, target.KEY)
         if "kind" in raw:
             because = f"kind selects a built-in, {target.KEY} your own class or function"
-            hint = f"{key}=target {target_key}={_to_flow_style(raw[target.KEY])}, to replace the section"
+            hint = f"{key}=target {target_key}={to_flow_style(raw[target.KEY])}, to replace the section"
             self.add_error("JC2090", target_key, f"{key} has both kind and {target.KEY}", because, hint)
             return None
         if is_null(raw[target.KEY]):
@@ -254,7 +263,7 @@ class _Converter:
         if not isinstance(raw, list):
             as_list = example_value((hint,), raw if isinstance(raw, str) else "")
             self.add_error(
-                "JC1202", key, f"{key} is a list", f"{_describe_kind(raw)} was given", override_for_shell(key, as_list)
+                "JC1202", key, f"{key} is a list", f"{describe_kind(raw)} was given", override_for_shell(key, as_list)
             )
             return None
         types_of_items = get_args(hint)
@@ -278,14 +287,14 @@ class _Converter:
             raw = ",".join(raw)
         if isinstance(raw, (list, Mapping)):
             typed = (
-                f"""{key}='"{_to_flow_style(raw)}"' if it is text"""
+                f"""{key}='"{to_flow_style(raw)}"' if it is text"""
                 if hint is str
                 else f"{key}={example_value((hint,))}"
             )
             above, _, last = key.rpartition(".")
             if last.isdigit():
                 typed = f"{above}=[{example_value((hint,))}], with one text per item"
-            self.add_error("JC1202", key, f"{key} is {type_name((hint,))}", f"{_describe_kind(raw)} was given", typed)
+            self.add_error("JC1202", key, f"{key} is {type_name((hint,))}", f"{describe_kind(raw)} was given", typed)
             return None
         return self.read_text(str(raw), hint, key, nullable)
 
@@ -323,7 +332,7 @@ class _Converter:
                     key,
                     f"{key}: {text!r} is invalid: must be one of {', '.join(words)}",
                     "no other value is supported",
-                    sweep or _word_hint(key, text, close[0] if close else words[0]),
+                    sweep or word_hint(key, text, close[0] if close else words[0]),
                 )
                 return None
             value: Any = get_args(hint)[words.index(text)]
@@ -352,12 +361,6 @@ class _Converter:
         if leaf:
             self.leaves[key] = shown
         return value
-
-
-def _word_hint(key: str, text: str, nearest_word: str) -> str:
-    """Return the hint for an invalid word. Words of other tools are mapped to jobc's."""
-    word, lacks = aliases.value_from_alias(key, text) or nearest_word, aliases.hint_for_unsupported_feature(text)
-    return f"{key}={word}; {lacks}" if lacks else f"{key}={word}"
 
 
 def _in_seconds(text: str, seconds: ValueType) -> tuple[str, ...]:
@@ -393,18 +396,3 @@ def _fill_with_nulls(raw: Any, hint: Any) -> Any:
 
 def _null_fields(into: Any) -> dict[str, None]:
     return {name: None for name, hint in dataclass_field_types(into).items() if type(None) in union_members(hint)}
-
-
-def _describe_kind(raw: Any) -> str:
-    if isinstance(raw, list):
-        return "a list"
-    return "a mapping" if isinstance(raw, Mapping) else f"the single value {raw!r}"
-
-
-def _to_flow_style(raw: Any) -> str:
-    """Return a value as a user would type it on the command line."""
-    if isinstance(raw, list):
-        return "[" + ",".join(_to_flow_style(item) for item in raw) + "]"
-    if isinstance(raw, Mapping):
-        return "{" + ",".join(f"{name}: {_to_flow_style(inner)}" for name, inner in raw.items()) + "}"
-    return "null" if is_null(raw) else str(raw)

@@ -1,13 +1,15 @@
-"""Build examples for hints: a valid value for a key, and the override that sets it."""
+"""Build examples for hints: a valid value for a key, and the override that sets it; and describe invalid values."""
 
 import dataclasses
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
 from ..diagnostics.diagnostic import nearest
+from ..diagnostics.origin import is_null
+from . import aliases
+from .invalid_value import InvalidValue
 from .type_hints import accepted_words, dataclass_field_types, hint_value_type, is_mapping, union_members
-from .value_types import InvalidValue
 
 IMAGE = "pytorch/pytorch:2.9.0-cuda12.8-cudnn9-runtime"  # has bash, Python and PyTorch
 
@@ -68,9 +70,30 @@ def sweep_hint(text: str, key: str, fits: Callable[[str], bool]) -> str:
     return f"for a sweep: jobc -m {key}={text}" if is_sweep else ""
 
 
+def word_hint(key: str, text: str, nearest_word: str) -> str:
+    """Return the hint for an invalid word. Words of other tools are mapped to jobc's."""
+    word, lacks = aliases.value_from_alias(key, text) or nearest_word, aliases.hint_for_unsupported_feature(text)
+    return f"{key}={word}; {lacks}" if lacks else f"{key}={word}"
+
+
 def is_valid_as(scalar: Any, text: str) -> bool:
     try:
         scalar.read(text)
     except InvalidValue:
         return False
     return True
+
+
+def describe_kind(raw: Any) -> str:
+    if isinstance(raw, list):
+        return "a list"
+    return "a mapping" if isinstance(raw, Mapping) else f"the single value {raw!r}"
+
+
+def to_flow_style(raw: Any) -> str:
+    """Return a value as a user would type it on the command line."""
+    if isinstance(raw, list):
+        return "[" + ",".join(to_flow_style(item) for item in raw) + "]"
+    if isinstance(raw, Mapping):
+        return "{" + ",".join(f"{name}: {to_flow_style(inner)}" for name, inner in raw.items()) + "}"
+    return "null" if is_null(raw) else str(raw)

@@ -31,7 +31,7 @@ def folder(cluster: Cluster, tmp_path: Path) -> Path:
 
 
 def test_init_on_a_login_host_writes_what_compiles_and_runs(cluster: Cluster, folder: Path) -> None:
-    code, said = jobc(cluster, folder, "init", "--yes")
+    code, said = jobc(cluster, folder, "init")
     assert code == 0, said
     assert "main: {nodes: 4, gpus: 2, gpu_types: [fake], cpus: 16, mem: 64000MiB, time: 1h}" in said
     words = ("cluster=testbed", "name=x", "nodes=2", "gpus=2", "gpu_type=fake", "time=5m", "launcher=spawn")
@@ -43,7 +43,7 @@ def test_init_on_a_login_host_writes_what_compiles_and_runs(cluster: Cluster, fo
 
 
 def test_what_the_site_does_not_have_is_refused_before_slurm_is_asked(cluster: Cluster, folder: Path) -> None:
-    assert jobc(cluster, folder, "init", "--yes")[0] == 0
+    assert jobc(cluster, folder, "init")[0] == 0
     words = ("nodes=5", "gpus=4", "gpu_type=H100", "cpus=32", "mem=1TiB", "time=2h")
     code, said = jobc(cluster, folder, "cluster=testbed", *words)
     assert code == 1

@@ -110,7 +110,6 @@ COMMANDS = {
     "verify": ["verify", "DIR"],
     "why a line": ["why", "DIR/launch.sh:3"],
     "why a key": ["why", "DIR", "nodes"],
-    "why a variable": ["why", "DIR", "WORLD_SIZE", "--rank", "0"],
     "diff": ["diff", "DIR"],
 }
 

@@ -358,7 +358,6 @@ CALLS = [
     ("status", DRIVES),
     ("watch", DRIVES),
     ("check", f"nodes={DRIVES}", "--format", "json"),
-    ("check", f"nodes={DRIVES}", "--format", "sarif"),
     ("check", f"nodes={DRIVES}", "--format", "github"),
     ("check", f"{DRIVES}=1", "--format", "github"),
     ("completion", DRIVES),

@@ -255,7 +255,7 @@ class SlurmEngine(StartingEngine):
         if words:
             raise Failure(f"{words[0]} needs --point", "jobctl submit --help", 2)
         require_client()
-        from .job_array import start_array  # packed only into a sweep's jobctl
+        from .job_array import start_array  # needed only in a sweep
 
         return start_array(sweep, self._queue, options)
 

@@ -1,21 +1,21 @@
-"""`jobc init`: write a cluster profile from detected facts and the user's answers.
+"""`jobc init`: write a cluster profile from detected facts and the user's words.
 
-In:  a name, KEY=VALUE words, the output of commands on this machine (probe.py), and answers typed on a terminal.
+In:  a name, KEY=VALUE words, and the output of commands on this machine (probe.py).
 Out: a complete ~/.config/jobc/cluster/NAME.yaml that a test compile accepted, or no file at all.
 """
 
 import os
-import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from ...diagnostics.diagnostic import CompileError, Diagnostic, has_errors, nearest
-from ...diagnostics.origin import escape_to_one_line
 from ...pipeline.compile import compile_job
 from ...pipeline.types import CompileRequest
-from ...spec.value_types import InvalidValue, expand_hostlist, read_name
+from ...spec.host_list import expand_hostlist
+from ...spec.invalid_value import InvalidValue
+from ...spec.value_types import read_name
 from ...untrusted_files import Unreadable, read_text
 from ..arguments import Arguments, user_config_folder
 from ..completion import find_group_options
@@ -25,28 +25,21 @@ from . import probe
 from .probe import Fact, Run
 from .profile import format_profile
 
-Ask = Callable[[str, str], str]  # question, default -> answer
-OPTIONS = ("--yes", "--force", "--project")
+OPTIONS = ("--force", "--project")
 
 
 def init_command(arguments: Arguments) -> int:
-    """Run jobc init [NAME] [--project] [--yes] [--force] [KEY=VALUE …]."""
+    """Run jobc init [NAME] [--project] [--force] [KEY=VALUE …]."""
     name, given, options = _parse_arguments(arguments.words)
-    asking = "--yes" not in options and sys.stdin.isatty()
     facts = detect_facts(given, os.environ)
     for fact in facts:
         text = f"{fact.key} = {fact.value}" if fact.key else fact.value
         print_lines(f"  {text:<56} {fact.by}")
     name = name or next((fact.value for fact in facts if fact.key == "name"), "site")
     facts = [fact for fact in facts if fact.key != "name"]
-    if asking:
-        name, facts = ask_for_facts(name, facts, _ask_on_terminal)
     target = _profile_path(name, options)
     text = _compilable_profile(name, facts, given, arguments.config_dirs)
     print_text(f"\n{text}\n")
-    if asking and _ask_on_terminal(f"write {target}? [Y/n]", "y").lower()[:1] != "y":
-        print_lines("nothing was written")
-        return OK
     _write_profile(target, text)
     print_lines(f"wrote {target}; use it with: jobc cluster={name} …")
     return OK
@@ -58,8 +51,8 @@ def _parse_arguments(words: Sequence[str]) -> tuple[str, tuple[Fact, ...], froze
     for word in words:
         if (word.startswith("-") and word not in OPTIONS) or word in names[1:]:
             close = nearest(word, OPTIONS)
-            hint = f"jobc init {close[0]}" if close else "jobc init lab --yes queue.account=abc"
-            because = "jobc init accepts one name, any number of KEY=VALUE words, --yes, --force and --project"
+            hint = f"jobc init {close[0]}" if close else "jobc init lab queue.account=abc"
+            because = "jobc init accepts one name, any number of KEY=VALUE words, --force and --project"
             raise CompileError([Diagnostic("JC1110", f"jobc init does not accept {word}", because, hint)])
     facts = [_parse_fact(word) for word in words if "=" in word and word[0] != "-"]
     return names[0] if names else "", tuple(facts), frozenset(words) & frozenset(OPTIONS)
@@ -103,51 +96,6 @@ def _first_host(text: str) -> str:
         return ""
 
 
-def ask_for_facts(name: str, facts: list[Fact], ask: Ask) -> tuple[str, list[Fact]]:
-    """Ask for the name and the facts on the terminal; an empty answer keeps the detected value."""
-    print_text("\nEnter accepts the value in brackets, - skips a value, Ctrl-C quits without writing anything.")
-    name = ask(f"name of the site [{name}]", name)
-    facts_by_key = {fact.key: fact for fact in facts}
-
-    def ask_for_fact(key: str, question: str) -> str:
-        default = facts_by_key[key].value if key in facts_by_key else ""
-        answer = ask(f"{question} [{default}]" if default else question, default)
-        if answer in ("", "-"):
-            facts_by_key.pop(key, None)
-        elif answer != default:
-            facts_by_key[key] = Fact(key, answer, "as answered")
-        return answer
-
-    backend = ask_for_fact("backend", "backend: slurm, ssh, pdsh or local")
-    for key, question in _backend_questions(backend):
-        ask_for_fact(key, question)
-    if backend != "slurm":  # what follows only concerns Slurm
-        of_slurm = [key for key in facts_by_key if key.startswith(("backend.", "site.partition"))]
-        facts_by_key = {key: fact for key, fact in facts_by_key.items() if key not in of_slurm}
-    shown = [fact for fact in facts if not fact.key]
-    return name, [*(fact for key, fact in facts_by_key.items() if key), *shown]
-
-
-def _backend_questions(backend: str) -> list[tuple[str, str]]:
-    hosts = [("hosts", "hosts, such as node[1-4] or @/path/to/list")]
-    queue = [("queue.account", "account to charge"), ("queue.name", "partition (empty: the site's default)")]
-    return [
-        *{"slurm": queue, "ssh": hosts, "pdsh": hosts}.get(backend, []),
-        ("site.gpus", "GPUs of each node") if backend != "slurm" else ("storage.data", "folder for data sets"),
-        ("storage.root", "run root, a folder that all nodes share (empty: ./runs)"),
-        ("python", "Python environment of the ranks: none, venv, conda, uv or modules"),
-        ("python.path", "its folder"),
-    ]
-
-
-def _ask_on_terminal(question: str, default: str) -> str:
-    """Read one line from the terminal, and treat Ctrl-D like Ctrl-C."""
-    try:
-        return input(f"  {escape_to_one_line(question)}: ").strip() or default
-    except EOFError:
-        raise KeyboardInterrupt from None
-
-
 def _profile_path(name: str, options: frozenset[str]) -> Path:
     """Return the profile's path. Raises CompileError JC1135 if the file exists, and JC1136 for an invalid name."""
     try:
@@ -174,7 +122,7 @@ def _compilable_profile(
             _compile_with_profile(name, text, folders)
             return text
         except CompileError as error:
-            typed = {fact.key for fact in facts if fact in given or fact.by == "as answered"}
+            typed = {fact.key for fact in given}
             errors = [d for d in error.diagnostics if has_errors([d])]
             wrong = {d.key for d in errors} - typed
             bad = [fact for fact in facts if fact.key in wrong]

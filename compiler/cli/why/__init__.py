@@ -1,1 +1,1 @@
-"""jobc why: explain where a line, a key or a variable of an artifact comes from."""
+"""jobc why: explain where a line or a key of an artifact comes from."""

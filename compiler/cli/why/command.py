@@ -1,9 +1,9 @@
-"""jobc why: explain where a line, a key or a rank variable comes from, and what a key affects.
+"""jobc why: explain where a line or a key comes from, and what a key affects.
 
 jobc why FILE:LINE …                     a line of an artifact; FILE:FIRST-LAST explains several lines
-jobc why DIR NAME …                      a spec key, plan key or environment variable in DIR
-jobc why [KEY=VALUE …] NAME … [-- …]     the same for a compile of these overrides; nothing is written
-`--rank N` shows where that rank runs. `--config-dir FOLDER` must be as in the compile of DIR.
+jobc why DIR KEY …                       a spec key or plan key in DIR; NAME stands for env.NAME or secrets.NAME
+jobc why [KEY=VALUE …] KEY … [-- …]      the same for a compile of these overrides; nothing is written
+`--config-dir FOLDER` must be as in the compile of DIR.
 A written directory is compiled again in memory, from the command line in its job.json, and compared with its files.
 """
 
@@ -23,17 +23,12 @@ from ..reporting import OK
 from ..terminal import print_lines
 from .job import ExplainedJob, job_from_artifact, job_from_overrides, line_plan_keys, split_into_lines
 from .line import artifact_containing, explain_line, explain_spec_key, format_columns, plan_key_lines
-from .variable import explain_variable
 
 EXAMPLE = "artifacts/hello/local/launch.sh:12"
 
 
 def why_command(arguments: Arguments) -> int:
     words = list(arguments.words)
-    number = pop_option(words, "--rank")
-    if number is not None and not re.fullmatch("[0-9]{1,9}", number):
-        raise usage_error("why", "--rank needs a number", "jobc why artifacts/hello/local RANK --rank 3")
-    rank = None if number is None else int(number)
     if folder := pop_option(words, "--config-dir"):
         arguments = replace(arguments, config_dir=Path(folder))
     places = [word for word in words if re.search(r":\d{1,9}(-\d{1,9})?$", word) and not is_override(word)]
@@ -41,16 +36,13 @@ def why_command(arguments: Arguments) -> int:
     _reject_options(words)
     if not words or (not places and not any(_is_name(word) for word in remaining)):
         example = _example_place(Path(remaining[0])) if remaining and _is_path(remaining[0]) else EXAMPLE
-        raise usage_error("why", "FILE:LINE, or DIR and a name", f"jobc why {example}")
-    if rank is not None and not any(_is_variable(word) for word in remaining):
-        because = "--rank prints a variable's value for one rank; keys and lines are the same for all ranks"
-        raise CompileError([Diagnostic("JC1110", "--rank has no effect here", because, "remove --rank")])
+        raise usage_error("why", "FILE:LINE, or DIR and a key", f"jobc why {example}")
     jobs: dict[Path, ExplainedJob] = {}
     for location in places:
         for line in _expand_line_range(location):
             print_lines(*_explain_place(line, jobs, arguments))
     if remaining:
-        _print_explanations(_load_job(remaining, arguments), list(filter(_is_name, remaining)), rank)
+        _print_explanations(_load_job(remaining, arguments), list(filter(_is_name, remaining)))
     return OK
 
 
@@ -67,12 +59,12 @@ def _explain_place(place: str, jobs: dict[Path, ExplainedJob], arguments: Argume
     return list(explain_line(job, path, place, int(number)))
 
 
-def _print_explanations(job: ExplainedJob, names: Sequence[str], rank: int | None) -> None:
+def _print_explanations(job: ExplainedJob, names: Sequence[str]) -> None:
     """Print everything that is known about the names, then raise CompileError for unknown names."""
     refused: list[Diagnostic] = []
     for name in names:
         try:
-            print_lines(*explain_name(job, name, rank))
+            print_lines(*explain_name(job, name))
         except CompileError as error:
             refused += error.diagnostics
     if refused:
@@ -89,7 +81,7 @@ def _expand_line_range(place: str) -> Iterator[str]:
 
 
 def _reject_options(words: Sequence[str]) -> None:
-    """Raise CompileError JC1110 for an option other than --rank."""
+    """Raise CompileError JC1110 for an option other than --config-dir."""
     option = next((word for word in words if word.startswith("-") and word != "--"), None)
     if option in ("-m", "--multirun"):
         of_one = [re.sub(r"^([\w.+]+=[^,\[{(\"']+),.*", r"\1", word) for word in words if word != option]
@@ -97,7 +89,7 @@ def _reject_options(words: Sequence[str]) -> None:
         hint = shlex.join(["jobc", "why", *of_one])
         raise CompileError([Diagnostic("JC1110", "jobc why explains one job", because, hint)])
     if option is not None:
-        raise unknown_option_error("why", option, "the options of jobc why are --rank N and --config-dir FOLDER")
+        raise unknown_option_error("why", option, "the only option of jobc why is --config-dir FOLDER")
 
 
 def _is_path(word: str) -> bool:
@@ -106,10 +98,6 @@ def _is_path(word: str) -> bool:
 
 def _is_name(word: str) -> bool:
     return not is_override(word) and not _is_path(word)
-
-
-def _is_variable(word: str) -> bool:
-    return bool(re.fullmatch(r"[A-Z][A-Z0-9_]*", word))
 
 
 def _load_job(words: Sequence[str], arguments: Arguments) -> ExplainedJob:
@@ -125,8 +113,10 @@ def _load_job(words: Sequence[str], arguments: Arguments) -> ExplainedJob:
     return job_from_artifact(folders[0], arguments, f"{folders[0]}/")
 
 
-def explain_name(job: ExplainedJob, name: str, rank: int | None) -> Iterator[str]:
-    """Yield the explanation of a key or variable. Raises CompileError JC5030 (unknown name) or JC5031 (bad rank)."""
+def explain_name(job: ExplainedJob, name: str) -> Iterator[str]:
+    """Yield the explanation of a key. Raises CompileError JC5030 for an unknown name."""
+    variables = (f"env.{name}", f"secrets.{name}")
+    name = next((key for key in variables if key in job.source_map.spec), name)
 
     def is_named(key: str) -> bool:
         return f"{key}.".startswith(f"{name}.")
@@ -134,9 +124,7 @@ def explain_name(job: ExplainedJob, name: str, rank: int | None) -> Iterator[str
     plan_keys = [key for key in job.source_map.table if is_named(key)]
     plan_keys = plan_keys or [key for key in job.plan if key == name]
     spec_keys = [key for key in job.source_map.spec if is_named(key)]
-    if _is_variable(name):
-        yield from explain_variable(job, name, rank)
-    elif spec_keys:
+    if spec_keys:
         yield name
         for key in spec_keys:
             yield from explain_spec_key(job.source_map, key)
@@ -153,7 +141,7 @@ def explain_name(job: ExplainedJob, name: str, rank: int | None) -> Iterator[str
     else:
         all_keys = [*job.source_map.spec, *job.source_map.table, *job.plan]
         close = nearest(name, all_keys)
-        hint = f"did you mean {close[0]}?" if close else "docs/keys.md lists the keys; variables are in capitals"
+        hint = f"did you mean {close[0]}?" if close else "see docs/keys.md, and docs/environment.md for variables"
         because = "this job has no such key in its spec or plan"
         raise CompileError([Diagnostic("JC5030", f"unknown name {name}", because, hint)])
 

@@ -66,11 +66,8 @@ class ExplainedJob:
         if was not in self.current_numbers.get(path, {}):
             return f"{self.folder}{path}  edited: a line that depended on it was removed"
         number, is_same = self.current_numbers[path][was]
-        return self.format_line(path, number) + ("" if is_same else "  (edited after the compile)")
-
-    def format_line(self, path: str, number: int) -> str:
-        """Return `PATH:LINE  text` of a current line."""
-        return f"{self.folder}{path}:{number}  {self.files[path][number - 1].strip()}".rstrip()
+        line = f"{self.folder}{path}:{number}  {self.files[path][number - 1].strip()}".rstrip()
+        return line + ("" if is_same else "  (edited after the compile)")
 
 
 def match_lines_to_compiled(written: Sequence[str], now: Sequence[str]) -> list[tuple[int | None, bool]]:

@@ -84,22 +84,22 @@ def test_the_hint_of_a_copy_names_no_folder(call: Call) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "lines"),
+    ("old", "new"),
     [
-        ('\n  "grace_s": 60', '\n  "grace_s": 61', r" line \d+"),
-        ('"place": "job/local"', '"place": "job/ssh"', r" line \d+"),
-        ('    "train.seed = 0"', '     "train.seed = 0"', r" line \d+"),
-        ('    "strict": false', '     "strict": false', r" \(changed\)"),
+        ('\n  "grace_s": 60', '\n  "grace_s": 61'),
+        ('"place": "job/local"', '"place": "job/ssh"'),
+        ('    "train.seed = 0"', '     "train.seed = 0"'),
+        ('    "strict": false', '     "strict": false'),
     ],
     ids=["a setting", "the path", "white space", "white space in the seal"],
 )
-def test_an_edit_of_the_job_file_is_an_edit(call: Call, old: str, new: str, lines: str) -> None:
+def test_an_edit_of_the_job_file_is_an_edit(call: Call, old: str, new: str) -> None:
     call("name=job")
     file = Path(JOB, ".jobc/job.json")
     assert file.read_text().count(old) == 1
     file.write_text(file.read_text().replace(old, new))
     status, _, said = call("verify", JOB)
-    assert status == 1 and re.search(rf"\[JC5007 checksum-mismatch\]: {JOB}/.jobc/job.json{lines}\n", said)
+    assert status == 1 and f"[JC5007 checksum-mismatch]: {JOB}/.jobc/job.json (changed)\n" in said
     assert "hint: jobc --force name=job, to undo" in said
 
 

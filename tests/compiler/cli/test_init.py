@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import pty
-import select
-import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +16,6 @@ from jobc.compiler.pipeline.compile import compile_job
 from jobc.compiler.pipeline.types import CompiledJob, CompileRequest
 from jobc.tests.quick_jobc import QuickJobc
 
-JOBC = [sys.executable, "-m", "jobc"]
 SLURM = {
     "sinfo": "echo 'main*|4|64|512000|gpu:a100:4(S:0-1)|2-00:00:00'; echo 'main*|2|96|1024000|gpu:h100:8|2-00:00:00';"
     "echo 'debug|1|8|16000|(null)|30:00'; echo 'open|9|8|16000|(null)|infinite'",
@@ -45,10 +39,6 @@ def site(tmp_path: Path, quick_jobc: QuickJobc) -> Callable[..., subprocess.Comp
         return quick_jobc.run(["init", *words], tmp_path / "work", environment)
 
     return run
-
-
-def _path() -> str:
-    return os.pathsep.join(os.path.abspath(entry) for entry in sys.path if entry)
 
 
 def use(tmp_path: Path, *words: str) -> CompiledJob:
@@ -144,47 +134,3 @@ def test_strange_text_stays_text() -> None:
         "x", [Fact("env.A", "a: b # c", ""), Fact("queue.name", "é", "by"), Fact("name", "no: n", "")], (), ()
     )
     assert '  A: "a: b # c"' in text and '  name: "é"' in text
-
-
-# ---- on a terminal --------------------------------------------------------------------------------------------------
-
-
-def dialogue(tmp_path: Path, keys: bytes) -> tuple[int, str]:
-    """Exit status and screen of `jobc init` on a terminal where somebody types."""
-    pid, ours = pty.fork()
-    if pid == 0:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored in what a shell has put into the background
-        os.chdir(tmp_path)
-        environment = {"PATH": "/nonexistent", "HOME": str(tmp_path), "PYTHONPATH": _path(), "TERM": "dumb"}
-        os.execve(sys.executable, [*JOBC, "init"], environment)
-    screen, typed = b"", False
-    while True:
-        if typed and not select.select([ours], [], [], 10)[0]:
-            os.write(ours, keys[-1:])  # Ctrl-C came before there was a question: the terminal forgets what was typed
-            continue
-        try:
-            screen += os.read(ours, 4096)
-        except OSError:
-            break
-        if not typed and b"name of the site" in screen:
-            os.write(ours, keys)
-            typed = True
-    os.close(ours)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), screen.decode()
-
-
-def test_it_asks_on_a_terminal(tmp_path: Path) -> None:
-    answers = ["rack", "ssh", "node[1-4]", "8", "/shared/runs", "venv", "/shared/venv", "y"]
-    status, screen = dialogue(tmp_path, "".join(f"{answer}\n" for answer in answers).encode())
-    assert status == 0, screen
-    spec = use(tmp_path, "cluster=rack", "nodes=4", "gpus=8").spec
-    assert (spec.hosts, spec.storage.root, spec.python.path) == (
-        ("node1", "node2", "node3", "node4"), "/shared/runs", "/shared/venv",
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize("keys", [b"rack\nssh\n\x03", b"rack\n\x04", b"rack\nlocal\n\n\n\n\nn\n"])
-def test_ctrl_c_ctrl_d_and_no_leave_nothing(tmp_path: Path, keys: bytes) -> None:
-    status, screen = dialogue(tmp_path, keys)
-    assert status == (0 if keys.endswith(b"n\n") else 130), screen
-    assert not (tmp_path / ".config").exists()

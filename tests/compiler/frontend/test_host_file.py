@@ -12,7 +12,7 @@ import pytest
 from jobc.compiler.diagnostics.diagnostic import CompileError
 from jobc.compiler.pipeline.compile import compile_job
 from jobc.compiler.pipeline.types import CompiledJob, CompileRequest
-from jobc.compiler.spec.value_types import expand_hostlist, fold_hostlist
+from jobc.compiler.spec.host_list import expand_hostlist, fold_hostlist
 
 SEED = "192.168.1.10\n192.168.1.11\n"  # as a team has it: the first line is the master
 

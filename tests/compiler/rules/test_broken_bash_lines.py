@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 
 from jobc.compiler import bash_syntax
-from jobc.compiler.artifacts import normalize
-from jobc.compiler.artifacts.normalize import normalized_lines
 from jobc.compiler.bash_syntax import syntax_error
 from jobc.compiler.diagnostics.diagnostic import Severity
 from jobc.compiler.frontend.observed_files import are_answers_unchanged, record_answers
@@ -52,10 +50,3 @@ def test_lines_that_bash_has_not_parsed_in_time_are_reported_as_unchecked(monkey
     assert (diagnostic.key, diagnostic.severity) == ("setup", Severity.WARNING)
     assert diagnostic.title == "setup: not checked, because bash did not respond within 0 s"
     assert not are_answers_unchanged(answers), "the next compile asks bash again"
-
-
-def test_a_value_is_compared_with_its_quotes_if_bash_does_not_respond(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may be part of a string of several lines."""
-    monkeypatch.setattr(bash_syntax, "TIMEOUT_S", 0)
-    monkeypatch.setattr(normalize, "normalized_statements", str.splitlines)
-    assert normalized_lines("a.sh", 'A="b"') == ['A="b"']
