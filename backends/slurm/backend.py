@@ -108,11 +108,16 @@ class SlurmBackend(Backend):
         """Yield JC4308 if backend.array_limit is set for several job arrays, each of which it limits separately."""
         if not any(point.options.array_limit for points in groups for point in points):
             return
-        shapes = [set(sbatch_options_of(points[0])) for points in groups]
-        differing = {line for shape in shapes for line in shape} - shapes[0].intersection(*shapes)
-        options = ", ".join(sorted({line.partition("=")[0] for line in differing}))
+        if any(point.options.groups for points in groups for point in points):
+            because = (
+                "Slurm has no job arrays of heterogeneous jobs, so each point with backend.groups is a separate job"
+            )
+        else:
+            shapes = [set(sbatch_options_of(points[0])) for points in groups]
+            differing = {line for shape in shapes for line in shape} - shapes[0].intersection(*shapes)
+            options = ", ".join(sorted({line.partition("=")[0] for line in differing}))
+            because = f"all elements of a job array have the same #SBATCH lines, and these points differ in {options}"
         title = f"backend.array_limit limits each of {len(groups)} jobs, not all points of the sweep together"
-        because = f"all elements of a job array have the same #SBATCH lines, and these points differ in {options}"
         hint = "submit the directories one after another: jobctl submit --after afterany:ID"
         yield Diagnostic("JC4308", title, because, hint, key="backend.array_limit", severity=Severity.WARNING)
 
