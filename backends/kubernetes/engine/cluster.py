@@ -128,7 +128,7 @@ class Cluster:
         """Return the command that runs `words` in the ranks' container of a pod."""
         return self.kubectl_command("exec", *options, pod, "--container=node", "--", *words)
 
-    def exec(self, pod: str, *words: str) -> Answer:
+    def run_in_pod(self, pod: str, *words: str) -> Answer:
         return self.ask(self.exec_command(pod, *words), timeout_s=ASK_S)
 
     def _run_kubectl_get(self, *words: str) -> str:

@@ -60,7 +60,7 @@ class KubernetesEngine(StorageReadingEngine, StartingEngine):
         """
         cluster, why = self.cluster(record), ""
         for pod in running_pods(self.pods(record)):
-            answer = cluster.exec(pod.name, "bash", "-c", MARK, "-", self.path_on_nodes(record.run, pod.node))
+            answer = cluster.run_in_pod(pod.name, "bash", "-c", MARK, "-", self.path_on_nodes(record.run, pod.node))
             if answer.code == 0 and self.job.settings.get("storage") != "node":
                 why = ""
                 break
@@ -82,7 +82,7 @@ class KubernetesEngine(StorageReadingEngine, StartingEngine):
         pods = engine.pods(record)
         is_deleted = name == "KILL" or run.path in self._unmarked
         for pod in running_pods(pods) if not is_deleted else ():
-            cluster.exec(pod.name, "bash", "-c", f"kill -{name} 1")
+            cluster.run_in_pod(pod.name, "bash", "-c", f"kill -{name} 1")
         if is_deleted or not any(pod.phase in ("Running", "Succeeded") for pod in pods):
             if engine.observed_state(run).state != LIVE:
                 return  # by now, another object may have the same name

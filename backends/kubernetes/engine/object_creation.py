@@ -120,9 +120,8 @@ class ObjectCreator:
             version = re.search("^apiVersion: (.*)", manifest, re.MULTILINE)
             name = self.cluster.target.object + purpose.suffix
             return ObjectIdentity(version.group(1) if version else "", self._kind, name, answer.text.strip())
-        found = self.cluster.find_object(
-            purpose.suffix
-        )  # the connection may have been lost after the object was created
+        # the connection may have been lost after the object was created
+        found = self.cluster.find_object(purpose.suffix)
         if found.belongs_to_run(purpose.run_id, ""):
             return found.identity
         self.may_be_there = False
@@ -221,13 +220,14 @@ def split_by_kind(manifests: str, kind: str) -> tuple[str, str]:
 def pack_code(run: Path) -> bytes:
     """Pack RUN/code into RUN/code.tar.gz deterministically, and return the archive. Raises Failure."""
     archive = io.BytesIO()
+    packer = gzip.GzipFile(fileobj=archive, mode="wb", mtime=0)
     try:
-        with tarfile.open(fileobj=archive, mode="w", format=tarfile.GNU_FORMAT) as tar:
+        with packer, tarfile.open(fileobj=packer, mode="w", format=tarfile.GNU_FORMAT) as tar:
             tar.add(run / "code", ".", filter=_strip_owner)
     except OSError as error:
         hint = "check permissions and free space, or set JOBC_RUN_ROOT to another folder"
         raise Failure(f"cannot pack the code in {run / 'code'}: {error.strerror or error}", hint) from error
-    packed = gzip.compress(archive.getvalue(), mtime=0)
+    packed = archive.getvalue()
     if len(packed) > MOST_CODE_BYTES:
         raise Failure(
             f"the code is {len(packed) >> 10} KiB packed, more than the {MOST_CODE_BYTES >> 10} KiB that fit in a "
