@@ -53,8 +53,8 @@ def task_document(plan: LaunchPlan, options: SkypilotOptions) -> Any:
 
 def setup_variables(plan: LaunchPlan) -> Mapping[str, str]:
     """Return the variables of `env` for backend.setup; launch.sh sets them for the ranks."""
-    known = {name: word for name, word in plan.env.items() if isinstance(word, str)}
-    return {name: word for name, word in known.items() if name not in PATH_VARIABLES}
+    variables = plan.env.items()
+    return {name: word for name, word in variables if isinstance(word, str) and name not in PATH_VARIABLES}
 
 
 def _job_variable(name: str, v: Any) -> str:

@@ -25,7 +25,7 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     node_label = (_is_key, "the value must be a node label, such as topology.kubernetes.io/zone", _nearest_key)
     namespace, absolute = "the name may contain only a-z, 0-9 and dash", "in a pod, the path must be absolute"
     image = "an image must be [REGISTRY/]NAME[:TAG][@DIGEST], with a lower-case name"
-    label_value = "the name is also a label value: at most 63 of the characters a-z, 0-9, dash and dot"
+    label_value = "the name is also a label value: at most 63 characters, all from a-z, 0-9, dash and dot"
     texts: list[tuple[str, str | None, Callable[[str], object], str, Callable[[str], str]]] = [
         ("queue.name", plan.queue.name, _is_queue_name, label_value, lambda text: _nearest_value(_nearest_name(text))),
         ("queue.priority", plan.queue.priority, *object_name),

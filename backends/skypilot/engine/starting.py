@@ -165,21 +165,20 @@ class StartingSkypilot(SkypilotClient, StartingEngine):
             for name in secrets:
                 self._save_secret(record, node, name)
             options = ["-t"] if sys.stdin.isatty() and sys.stdout.isatty() else []
-            return run_attached_to_terminal(
-                self._run_on_node(record, node, _SHELL, str(node), *command, options=options)
-            )
+            words = self._ssh_command(record, node, _SHELL, str(node), *command, options=options)
+            return run_attached_to_terminal(words)
         finally:
             if secrets:
-                self.ask(self._run_on_node(record, node, _FORGET_SECRETS))
+                self.ask(self._ssh_command(record, node, _FORGET_SECRETS))
 
     def _save_secret(self, record: Record, node: int, name: str) -> None:
         """Save a secret for launch.sh. The secret is sent on stdin, so that no command line contains it."""
-        answer = self.ask(self._run_on_node(record, node, _SAVE_SECRET, name), text=os.environ[name])
+        answer = self.ask(self._ssh_command(record, node, _SAVE_SECRET, name), text=os.environ[name])
         if answer.code:
             print(printable(answer.errors), end="", file=sys.stderr)
             raise Failure(f"cannot save secret {name} on node {node}", "the messages from ssh are above")
 
-    def _run_on_node(
+    def _ssh_command(
         self, record: Record, node: int, script: str, *words: str, options: Sequence[str] = ()
     ) -> list[str]:
         """Return the ssh command that runs a bash script with the run folder, the attempt and `words` as arguments."""

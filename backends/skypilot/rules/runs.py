@@ -52,8 +52,10 @@ def check_runs_on_own_disks(plan: LaunchPlan, options: SkypilotOptions) -> Itera
         hint = "storage.run=object storage.root=s3://my-bucket/runs, or backend.managed=false"
         yield Diagnostic("JC4707", title, because, hint, key="storage.run")
     if plan.run.storage != "shared" and plan.lifecycle.max_restarts and plan.topology.nodes > 1:
-        because, key = "nodes coordinate a restart through a shared run folder", "lifecycle.max_restarts"
-        yield Diagnostic("JC4707", "lifecycle.max_restarts is not supported here", because, f"{key}=0", key=key)
+        key = "lifecycle.max_restarts"
+        title = f"{key} is not supported with storage.run={plan.run.storage}"
+        because = "nodes coordinate a restart through a shared run folder"
+        yield Diagnostic("JC4707", title, because, f"{key}=0", key=key)
 
 
 def check_runs_deleted_with_machines(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:

@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ....runtime.engines.artifact_location import Place, is_complete_run
 from ....runtime.engines.check_table import Table
@@ -192,8 +192,8 @@ class SlurmEngine(StartingEngine):
     def _add_after_option(self, parser: argparse.ArgumentParser) -> None:
         kinds = "afterany:ID, afternotok:ID and singleton, as in sbatch --dependency"
         text = f"start after job ID has succeeded; also {kinds}; added to queue.after"
-        how: dict[str, Any] = {"metavar": "ID", "action": "append", "default": [], "type": dependency_from_after_option}
-        parser.add_argument("--after", help=text, **how)
+        parse = dependency_from_after_option
+        parser.add_argument("--after", metavar="ID", action="append", default=[], type=parse, help=text)
 
     def begin(self, options: argparse.Namespace) -> int | None:
         """If the job was started with `sbatch job.sbatch` and Slurm has restarted it since, print its run."""
