@@ -28,10 +28,10 @@ from typing import Any, NoReturn
 from ....runtime.code.code_checkout import checkout_code
 from ....runtime.engines.check_table import Table
 from ....runtime.exit_codes import CRASHED, DATA_BROKEN, DONE, PEER_LOST, PREEMPTED, RENDEZVOUS_FAILED
-from ....runtime.node.job_secrets import read_job_secrets
 from ....runtime.node.join_attempt import (
     JoinFailure,
     StartFailure,
+    bucket_variables,
     call_or_fail_start,
     depot_command,
     join_run,
@@ -134,7 +134,7 @@ class JoiningPod:
             if self.settings.tree.get("preflight"):
                 self._check_start()
         if self.storage == "object":
-            self._set_bucket_variables()
+            os.environ.update(bucket_variables(self.settings, os.environ, self.payload))
         if self.payload == "bucket":  # jobctl on the submitting machine accesses a run
             from ....runtime.storage import depot  # jobctl contains it only for jobs with a bucket
 
@@ -210,15 +210,6 @@ class JoiningPod:
         if not is_good:
             print("\n".join(lines), flush=True)
             raise NodeMustNotStart(CRASHED, "this pod cannot start the job")
-
-    # ---- the bucket
-
-    def _set_bucket_variables(self) -> None:
-        """Set the environment variables for the bucket and for its credentials (AWS_…)."""
-        os.environ.update(self.settings.store or {})
-        os.environ.update(self.settings.tree["node"].get("env_aws") or {})
-        aws = {name: secret for name, secret in self.settings.secrets.items() if name.startswith("AWS_")}
-        os.environ.update(read_job_secrets(aws, os.environ, self.payload))
 
     # ---- a shell
 

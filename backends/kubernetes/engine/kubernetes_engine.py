@@ -19,7 +19,7 @@ from ....runtime.engines.new_run import NewRun, temporary_run
 from ....runtime.engines.record_engine import LIVE, Record, newest_record, write_record
 from ....runtime.engines.starting_engine import StartingEngine, copy_user_code
 from ....runtime.exit_codes import DATA_BROKEN
-from ....runtime.run_folder.run import Run, jobctl_command
+from ....runtime.run_folder.run import Run
 from ....runtime.system.failure import Failure
 from ....runtime.system.streams import run_attached_to_terminal
 from ....runtime.system.text import one_line
@@ -130,9 +130,7 @@ class KubernetesEngine(StorageReadingEngine, StartingEngine):
         cluster.delete_found_object(found)
         cluster.remove_leftovers(leftovers)
         self._create_recorded_objects(new, creator, purpose)
-        print(f"run {run.id}: {cluster.target.kind} {cluster.target.object} in {cluster.target}")
-        print(f"  follow: {jobctl_command(new.artifact, 'logs')} --follow")
-        print(f"  stop:   {jobctl_command(new.artifact, 'stop')}", flush=True)
+        new.print_started(f": {cluster.target.kind} {cluster.target.object} in {cluster.target}")
         return self.wait(run) if options.how == "wait" else 0
 
     def _create_recorded_objects(self, new: NewRun, creator: ObjectCreator, purpose: PodPurpose) -> None:
