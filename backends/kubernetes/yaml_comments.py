@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from ...compiler.emit.render import Leaf
-from ...compiler.plan.launch_plan import LaunchPlan
+from ...compiler.api import LaunchPlan, Leaf
 from .options import KubernetesOptions
 from .pod import CONTAINER
 

@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .....compiler.diagnostics.diagnostic import Diagnostic, nearest
+from .....compiler.api import Diagnostic, LaunchPlan, nearest
 from .....compiler.emit.render import evaluate_document
-from .....compiler.plan.launch_plan import LaunchPlan
 from .....compiler.spec.derived_variables import is_derived
 from .....compiler.spec.secret_scan import is_secret_name
 from ...._shared import kubernetes_fields as fields
