@@ -4,9 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from ...compiler.diagnostics.diagnostic import Diagnostic
-from ...compiler.emit.render import Leaf, Omit
-from ...compiler.spec.value_types import Count, Duration
+from ...compiler.api import Count, Diagnostic, Duration, Leaf, Omit
 from ...runtime.system.frozen_dataclass import dataclass
 from . import hosts
 

@@ -8,14 +8,9 @@ Source: accelerate 1.15.0 (docs huggingface.co/docs/accelerate, `accelerate laun
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
+from ...compiler.api import Artifact, Backend, Diagnostic, LaunchPlan, Omit, Render, run_all
 from ...compiler.checks import accelerate as accelerate_checks
-from ...compiler.diagnostics.diagnostic import Diagnostic
-from ...compiler.emit.artifact import Artifact
-from ...compiler.emit.render import Omit, Render
 from ...compiler.launchers.accelerate.config_files import accelerate_yaml, deepspeed_json
-from ...compiler.plan.launch_plan import LaunchPlan
-from ...compiler.plugins.backend import Backend
-from ...compiler.rules import run_all
 from ...runtime.system.frozen_dataclass import dataclass
 from .._shared import hosts
 from .._shared.ssh import SshOptions, check_user, ssh_settings

@@ -8,12 +8,7 @@ Source: pdsh(1) 2.34, clush(1) of ClusterShell 1.9.
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Literal
 
-from ...compiler.diagnostics.diagnostic import Diagnostic
-from ...compiler.emit.artifact import Artifact
-from ...compiler.emit.render import Render, of
-from ...compiler.plan.launch_plan import LaunchPlan
-from ...compiler.plugins.backend import Backend
-from ...compiler.spec.value_types import Count, Duration
+from ...compiler.api import Artifact, Backend, Count, Diagnostic, Duration, LaunchPlan, Render, of
 from ...runtime.system.frozen_dataclass import dataclass
 from .._shared import hosts
 from .._shared.ssh import SSH_COMMAND

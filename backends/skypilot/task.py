@@ -11,10 +11,9 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
+from ...compiler.api import Given, LaunchPlan, of, sh
 from ...compiler.emit.extra_entries import merge_extra_entries
-from ...compiler.emit.render import Given, of
-from ...compiler.plan.launch_plan import PATH_VARIABLES, LaunchPlan, to_mutable_tree
-from ...compiler.plan.shell_quoting import sh
+from ...compiler.plan.launch_plan import PATH_VARIABLES, to_mutable_tree
 from ...runtime.exit_codes import PEER_LOST, PREEMPTED
 from .._shared.gpus import offered_gpu_counts
 from .config import needs_pods, task_config_section

@@ -53,14 +53,9 @@ class SlurmBackend(Backend):
         "code.kind": ("snapshot", "shared", "none"),
         "run.storage": ("shared",),
         "secret_kinds": ("env", "file"),
-        "resources.gpu_type": ANY,
-        "resources.cpus": ANY,
-        "resources.mem_bytes": ANY,
-        "resources.hosts": ANY,
-        "network.*": ANY,
-        "lifecycle.time_limit_s": ANY,
-        "lifecycle.max_requeues": ANY,
-        "queue.*": ANY,
+        **{f"resources.{name}": ANY for name in ("gpu_type", "cpus", "mem_bytes", "hosts")},
+        **{f"lifecycle.{name}": ANY for name in ("time_limit_s", "max_requeues")},
+        **dict.fromkeys(("network.*", "queue.*"), ANY),
     }
     files: ClassVar[Mapping[str, str]] = {"job.sbatch": "the batch job; `sbatch job.sbatch` by hand works as well"}
 

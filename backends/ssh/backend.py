@@ -8,12 +8,7 @@ Source: ssh(1) and ssh_config(5) of OpenSSH 9.2.
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
-from ...compiler.diagnostics.diagnostic import Diagnostic
-from ...compiler.emit.artifact import Artifact
-from ...compiler.emit.render import Render
-from ...compiler.plan.launch_plan import LaunchPlan
-from ...compiler.plugins.backend import Backend
-from ...compiler.rules import run_all
+from ...compiler.api import Artifact, Backend, Diagnostic, LaunchPlan, Render, run_all
 from .._shared import hosts
 from .._shared.ssh import SshOptions, check_user, ssh_settings
 
