@@ -28,7 +28,6 @@ FROM_SUBMIT = ("JOBC_ARTIFACT", "JOBC_RUN_ID", "JOBC_ATTEMPT", "JOBC_FORK_OF")  
 
 
 def task_document(plan: LaunchPlan, options: SkypilotOptions) -> Any:
-    """Return the whole task, for Render.yaml."""
     tree = {
         "name": lambda v: to_cluster_name(v.plan.name),
         "num_nodes": of.plan.topology.nodes,
@@ -91,7 +90,6 @@ def resources_section() -> dict[str, Any]:
 
 
 def sky_verb(options: SkypilotOptions) -> str:
-    """Return the sky command that launches this task."""
     return "sky jobs launch" if options.managed else "sky launch"
 
 

@@ -36,8 +36,6 @@ MARK = 'mkdir -p -- "$1/control" && echo "$JOBC_JOB_UID" >"$1/control/STOP"'
 
 
 class KubernetesEngine(StorageReadingEngine, StartingEngine):
-    """Starts and stops runs, and checks the nodes."""
-
     def __init__(self, job: Job) -> None:
         super().__init__(job)
         self._unmarked: set[Path] = set()  # runs whose pods have no stop mark

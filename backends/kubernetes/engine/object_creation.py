@@ -48,8 +48,6 @@ class PodPurpose(NamedTuple):
 
 
 class ObjectCreator:
-    """Creates an artifact's objects."""
-
     def __init__(self, cluster: Cluster, artifact: Path) -> None:
         self.cluster, self.artifact = cluster, artifact
         self._kind = KINDS[cluster.target.kind.partition(".")[0]]
@@ -229,18 +227,14 @@ def pack_code(run: Path) -> bytes:
         raise Failure(f"cannot pack the code in {run / 'code'}: {error.strerror or error}", hint) from error
     packed = archive.getvalue()
     if len(packed) > MOST_CODE_BYTES:
-        raise Failure(
-            f"the code is {len(packed) >> 10} KiB packed, more than the {MOST_CODE_BYTES >> 10} KiB that fit in a "
-            "ConfigMap",
-            "list files that the job does not need in .jobcignore; or use code=git, code=image or code=volume",
-            DATA_BROKEN,
-        )
+        title = f"the code is {len(packed) >> 10} KiB packed, but only {MOST_CODE_BYTES >> 10} KiB fit in a ConfigMap"
+        hint = "list files that the job does not need in .jobcignore; or use code=git, code=image or code=volume"
+        raise Failure(title, hint, DATA_BROKEN)
     (run / "code.tar.gz").write_bytes(packed)
     return packed
 
 
 def read_packed_code(run: Path) -> bytes:
-    """Return the archive that pack_code() wrote. Raises Failure."""
     try:
         return (run / "code.tar.gz").read_bytes()
     except OSError as error:
