@@ -5,6 +5,7 @@ In:    a run folder that has the same path on the submit host and on all nodes, 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ...compiler.diagnostics.diagnostic import Diagnostic
@@ -12,7 +13,7 @@ from ...compiler.emit.artifact import Artifact
 from ...compiler.emit.render import Leaf, Render, of
 from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.plan.runtime_vars import RuntimeVar, Scope, Spelling
-from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS
+from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, Backend
 from ...compiler.rules import findings, run_all
 
 SPELLINGS: Mapping[RuntimeVar, Spelling] = {
@@ -52,9 +53,23 @@ HONOURS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def check_hosts_and_mounts(name: str, plan: LaunchPlan, here: bool = False) -> Iterator[Diagnostic]:
-    """Check the hosts and mounts. here: whether a job with one node and no hosts runs on this machine"""
-    return run_all(lambda: findings(f"{__package__}.rules", name, plan, here), lambda: check_mounts(name, plan))
+class HostsBackend(Backend):
+    """A backend that runs commands on a list of hosts.
+
+    may_run_here: whether a job with one node and no hosts runs on this machine
+    """
+
+    launch = "./jobctl submit"
+    spellings = SPELLINGS
+    honours = HONOURS
+    may_run_here = False
+
+    def check(self, plan: LaunchPlan, options: Any) -> Iterator[Diagnostic]:
+        rules = partial(findings, f"{__package__}.rules", self.name, plan, self.may_run_here)
+        return run_all(rules, partial(check_mounts, self.name, plan))
+
+    def emit(self, plan: LaunchPlan, options: Any, render: Render) -> Iterator[Artifact]:
+        yield hosts_file(render, plan)
 
 
 def check_mounts(name: str, plan: LaunchPlan) -> Iterator[Diagnostic]:

@@ -12,9 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ...compiler.diagnostics.diagnostic import Diagnostic, nearest
+from ...compiler.api import Diagnostic, Omit, nearest
 from ...compiler.emit.extra_entries import extra_name_leaf
-from ...compiler.emit.render import Omit
 from . import kubernetes_formats as forms
 
 At = tuple[str, ...]

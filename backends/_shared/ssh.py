@@ -1,12 +1,11 @@
 """The ssh client's options and checks, for the backends that reach their hosts by ssh: ssh, accelerate."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, Literal
 
-from ...compiler.diagnostics.diagnostic import Diagnostic
-from ...compiler.emit.render import Leaf, Omit
-from ...compiler.spec.value_types import Count, Duration
+from ...compiler.api import Count, Diagnostic, Duration, LaunchPlan, Leaf, Omit, run_all
 from ...runtime.system.frozen_dataclass import dataclass
 from . import hosts
 
@@ -29,6 +28,18 @@ SSH_COMMAND: tuple[str | Leaf, ...] = (
     "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3",
     "-o", lambda v: f"StrictHostKeyChecking={'yes' if v.options.host_keys == 'known' else 'accept-new'}",
 )  # fmt: skip
+
+
+class SshHostsBackend(hosts.HostsBackend):
+    """A backend that reaches its hosts by ssh."""
+
+    Options: type[Any] = SshOptions
+
+    def check(self, plan: LaunchPlan, options: Any) -> Iterator[Diagnostic]:
+        return run_all(partial(super().check, plan, options), lambda: check_user(options))
+
+    def engine_settings(self, plan: LaunchPlan, options: Any) -> Mapping[str, Any]:
+        return ssh_settings(options)
 
 
 def ssh_settings(options: SshOptions) -> dict[str, Any]:

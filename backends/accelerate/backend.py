@@ -6,19 +6,15 @@ Source: accelerate 1.15.0 (docs huggingface.co/docs/accelerate, `accelerate laun
 """
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, ClassVar
 
+from ...compiler.api import Artifact, Diagnostic, LaunchPlan, Omit, Render, run_all
 from ...compiler.checks import accelerate as accelerate_checks
-from ...compiler.diagnostics.diagnostic import Diagnostic
-from ...compiler.emit.artifact import Artifact
-from ...compiler.emit.render import Omit, Render
 from ...compiler.launchers.accelerate.config_files import accelerate_yaml, deepspeed_json
-from ...compiler.plan.launch_plan import LaunchPlan
-from ...compiler.plugins.backend import Backend
-from ...compiler.rules import run_all
 from ...runtime.system.frozen_dataclass import dataclass
 from .._shared import hosts
-from .._shared.ssh import SshOptions, check_user, ssh_settings
+from .._shared.ssh import SshHostsBackend, SshOptions
 
 
 @dataclass(frozen=True)
@@ -29,17 +25,15 @@ class AccelerateOptions(SshOptions):
     deepspeed_extra: Mapping[str, Any]
 
 
-class AccelerateBackend(Backend):
+class AccelerateBackend(SshHostsBackend):
     name = "accelerate"
     Options = AccelerateOptions
-    launch = "./jobctl submit"
-    spellings = hosts.SPELLINGS
+    may_run_here = True
     honours: ClassVar[Mapping[str, tuple[str, ...]]] = {**hosts.HONOURS, "launcher": ("accelerate",)}
 
     def check(self, plan: LaunchPlan, options: AccelerateOptions) -> Iterator[Diagnostic]:
         return run_all(
-            lambda: hosts.check_hosts_and_mounts(self.name, plan, here=True),
-            lambda: check_user(options),
+            partial(super().check, plan, options),
             lambda: accelerate_checks.check(plan, options.extra, options.deepspeed_extra, "backend"),
             lambda: check_launch(plan),
         )
@@ -48,10 +42,10 @@ class AccelerateBackend(Backend):
         yield accelerate_yaml(plan, render, options.extra)
         if plan.parallel == "deepspeed":
             yield deepspeed_json(plan, render, options.deepspeed_extra)
-        yield hosts.hosts_file(render, plan)
+        yield from super().emit(plan, options, render)
 
     def engine_settings(self, plan: LaunchPlan, options: AccelerateOptions) -> Mapping[str, Any]:
-        settings = ssh_settings(options)
+        settings = super().engine_settings(plan, options)
         return {**settings, "hosts": lambda v: settings["hosts"] if hosts.hosts_in_rank_order(v.plan) else Omit}
 
 

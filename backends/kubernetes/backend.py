@@ -23,8 +23,8 @@ from ...compiler.spec.job_spec import JobSpec
 from .._shared import kubernetes_fields as fields
 from . import extra_fields, objects, pod
 from .config_map import add_config_map
-from .devices import RDMA_PROFILES
 from .names import object_name, plan_digest, pod_host
+from .network import RDMA_PROFILES
 from .options import KubernetesOptions
 from .pod_beside_job import LONE_POD, pod_beside_job
 from .yaml_comments import comments_for_job_yaml
@@ -49,27 +49,14 @@ class KubernetesBackend(FileEmbeddingBackend):
         "launcher": NODE_LAUNCHERS,
         "setup.kind": ("image", "none", "venv", "conda", "uv"),
         "container.kind": ("pod",),
-        "container.image": ANY,
-        "container.workdir": ANY,
         "run.storage": ("shared", "node", "object"),
         "code.kind": ("snapshot", "image", "git", "shared", "none"),
         "secret_kinds": ("k8s", "file"),
-        "mounts": ANY,
-        "labels": ANY,
-        "resources.gpu_type": ANY,
-        "resources.cpus": ANY,
-        "resources.mem_bytes": ANY,
-        "resources.shm_bytes": ANY,
-        "resources.hosts": ANY,
         "network.profile": ("auto", "ethernet", "tcpx", *RDMA_PROFILES),
-        "network.interface": ANY,
-        "lifecycle.time_limit_s": ANY,
-        "lifecycle.keep_s": ANY,
-        "lifecycle.max_requeues": ANY,
-        "queue.name": ANY,
-        "queue.priority": ANY,
-        "queue.nodelist": ANY,
-        "queue.exclude": ANY,
+        **dict.fromkeys(("container.image", "container.workdir", "mounts", "labels", "network.interface"), ANY),
+        **{f"resources.{name}": ANY for name in ("gpu_type", "cpus", "mem_bytes", "shm_bytes", "hosts")},
+        **{f"lifecycle.{name}": ANY for name in ("time_limit_s", "keep_s", "max_requeues")},
+        **{f"queue.{name}": ANY for name in ("name", "priority", "nodelist", "exclude")},
     }
 
     def filled(self, spec: JobSpec, options: KubernetesOptions, values: Mapping[str, SpecValue]) -> Iterator[Filled]:

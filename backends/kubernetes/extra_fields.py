@@ -10,7 +10,8 @@ from typing import Any
 from ...compiler.emit.extra_entries import Path, merge_extra_entries
 from ...compiler.plan.launch_plan import LaunchPlan
 from .._shared import kubernetes_fields as fields
-from . import gpu_types, tcpx
+from . import gpu_types
+from .network import TCPX_DAEMON
 from .options import KubernetesOptions
 
 KEY = "backend.extra"
@@ -109,7 +110,7 @@ def protected_fields(plan: LaunchPlan, options: KubernetesOptions) -> dict[Path,
         required = "requiredDuringSchedulingIgnoredDuringExecution"
         protect({required: " and ".join(says)}, POD, "spec", "affinity", "nodeAffinity")
     if plan.network.profile == "tcpx":
-        protect({tcpx.DAEMON: "network"}, POD, "spec", "initContainers")
+        protect({TCPX_DAEMON: "network"}, POD, "spec", "initContainers")
     volumes = {"files": "name", "artifact": "name", "shm": "shm"}
     volumes |= {"code": "code"} if plan.code.kind == "snapshot" else {}
     volumes |= {"runs": "storage.root"} if plan.run.storage == "node" else {}

@@ -8,8 +8,7 @@ which rejects it on a runtime's Jobs (trainingruntime_types.go). Job and Service
 from collections.abc import Mapping
 from typing import Any
 
-from ...compiler.emit.render import Given, Omit, of
-from ...compiler.plan.launch_plan import LaunchPlan
+from ...compiler.api import Given, LaunchPlan, Omit, of
 from ...runtime import exit_codes
 from . import extra_fields
 from .names import object_name

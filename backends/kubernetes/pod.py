@@ -9,8 +9,7 @@ from typing import Any
 
 from ...compiler.emit.render import Given, Leaf, Omit, of
 from ...compiler.plan.launch_plan import LaunchPlan, Mount
-from . import extra_fields, gpu_types, pod_security, tcpx
-from .devices import RDMA_PROFILES, network_resource
+from . import extra_fields, gpu_types, network, pod_security
 from .names import object_name, pod_host
 from .options import KubernetesOptions
 from .reserved_paths import OWN
@@ -30,7 +29,7 @@ UID_VARIABLE = "JOBC_JOB_UID"  # an ID that stays the same when the engine resta
 
 
 def pod_template(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
-    tcpx_metadata = {"annotations": tcpx.tcpx_annotations()} if plan.network.profile == "tcpx" else {}
+    tcpx_metadata = {"annotations": network.tcpx_annotations()} if plan.network.profile == "tcpx" else {}
     bare_template = {"metadata": {"labels": pod_labels(plan), **tcpx_metadata}, "spec": pod_spec(plan, options)}
     template = extra_fields.merge_extra(extra_fields.POD, bare_template, options)
     return {**template, "spec": pod_security.add_security_contexts(template["spec"], options)}
@@ -62,7 +61,7 @@ def pod_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
         "affinity": Given(lambda v: affinity(v.plan, v.options) or None),
         "topologySpreadConstraints": Given(lambda v: topology_spread_constraints(v.options.topology_spread)),
         "securityContext": Given(security_context),
-        "initContainers": [tcpx.tcpx_daemon_container()] if plan.network.profile == "tcpx" else Omit,
+        "initContainers": [network.tcpx_daemon_container()] if plan.network.profile == "tcpx" else Omit,
         "containers": [ranks_container(plan, options)],
         "volumes": pod_volumes(plan),
     }
@@ -87,7 +86,7 @@ def ranks_container(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, A
             *_optional_entry(_sends_code, plan, "code", "mountPath", CODE),
             *_optional_entry(has_own_volume, plan, "runs", "mountPath", RUNS),
             {"name": "shm", "mountPath": "/dev/shm"},
-            *(tcpx.tcpx_volume_mounts() if plan.network.profile == "tcpx" else ()),
+            *(network.tcpx_volume_mounts() if plan.network.profile == "tcpx" else ()),
             *(_volume_mount(i) for i in range(len(plan.mounts))),
         ],
     }
@@ -102,7 +101,7 @@ def container_environment(plan: LaunchPlan, options: KubernetesOptions) -> list[
     uid_label = "batch.kubernetes.io/controller-uid" if options.flavor == "job" else "jobset.sigs.k8s.io/jobset-uid"
     return [
         {"name": UID_VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{uid_label}']"}}},
-        *([{"name": "LD_LIBRARY_PATH", "value": tcpx.LIBRARIES}] if plan.network.profile == "tcpx" else ()),
+        *([{"name": "LD_LIBRARY_PATH", "value": network.TCPX_LIBRARIES}] if plan.network.profile == "tcpx" else ()),
         *(_secret_variable(name) for name in plan.secrets if plan.secrets[name].kind == "k8s"),
     ]
 
@@ -154,8 +153,8 @@ def resource_limits(v: Any) -> dict[str, Any] | None:
     quantities = {"memory": to_kubernetes_quantity(memory)} if memory else {}
     if gpus:
         quantities[v.options.gpu_resource] = str(gpus)
-    if network := network_resource(v.plan, v.options):
-        resource, _, count = network.rpartition(":")
+    if device := network.network_resource(v.plan, v.options):
+        resource, _, count = device.rpartition(":")
         quantities[resource] = count
     return {**quantities, **v.options.limits} or None
 
@@ -229,7 +228,7 @@ def topology_spread_constraints(topology_key: str | None) -> list[dict[str, Any]
 def container_security(v: Any) -> dict[str, Any] | None:
     """Return the security context of the ranks' container. RDMA locks memory, which the restricted level forbids."""
     context: dict[str, Any] = pod_security.CONTAINER if v.options.pod_security else {}
-    if v.plan.network.profile in RDMA_PROFILES:
+    if v.plan.network.profile in network.RDMA_PROFILES:
         return {**context, "capabilities": {**context.get("capabilities", {}), "add": ["IPC_LOCK"]}}
     return context or None
 
@@ -248,7 +247,7 @@ def pod_volumes(plan: LaunchPlan) -> list[dict[str, Any]]:
         *_optional_entry(has_own_volume, plan, "runs", "emptyDir", {}),
         {"name": "artifact", "emptyDir": {}},
         {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": shm_limit}},
-        *(tcpx.tcpx_volumes() if plan.network.profile == "tcpx" else ()),
+        *(network.tcpx_volumes() if plan.network.profile == "tcpx" else ()),
         *({"name": f"mount-{i}", **_volume_source(plan.mounts[i], i)} for i in range(len(plan.mounts))),
     ]
 

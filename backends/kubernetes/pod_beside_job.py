@@ -7,8 +7,7 @@ hosts. It has no GPU requests, no placement relative to other pods, and nothing 
 from collections.abc import Callable
 from typing import Any
 
-from ...compiler.emit.render import Leaf, Omit
-from ...compiler.plan.launch_plan import LaunchPlan
+from ...compiler.api import LaunchPlan, Leaf, Omit
 from . import extra_fields, gpu_types, pod_security
 from .names import object_name
 from .options import KubernetesOptions

@@ -79,7 +79,7 @@ IN_CONTEXT: Mapping[str, Check] = {  # of a pod or a container
 IN_CONTAINER: Mapping[str, Check] = {  # of a container, with what it inherits from its pod
     "privileged": lambda c: c.get("privileged"),
     "allowPrivilegeEscalation": lambda c: c.get("allowPrivilegeEscalation") is not False,
-    "capabilities without drop: [ALL]": lambda c: "ALL" not in ((c.get("capabilities") or {}).get("drop") or ()),
+    "capabilities.drop": lambda c: "ALL" not in ((c.get("capabilities") or {}).get("drop") or ()),
     "procMount": lambda c: c.get("procMount", "Default") != "Default",
     "runAsNonRoot": lambda c: not c.get("runAsNonRoot"),
     "seccompProfile": lambda c: (c.get("seccompProfile") or {}).get("type") not in PROFILES,

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from ...compiler.emit.render import Leaf
-from ...compiler.plan.launch_plan import LaunchPlan
+from ...compiler.api import LaunchPlan, Leaf
 from .options import KubernetesOptions
 from .pod import CONTAINER
 
@@ -19,23 +18,18 @@ AGAIN = {
     "jobset": "never restart a single pod: the JobSet's failurePolicy restarts all, lifecycle.max_requeues times",
 }
 NODES = "number of nodes, also used by launch.sh and the ranks; to change it, compile again with `jobc nodes=N`"
-NOTES: dict[str | int, str | Leaf] = {
-    "completions": NODES,
-    "terminationGracePeriodSeconds": "time for the ranks to save (lifecycle.grace) plus some seconds to exit",
-    "env": "jobctl submit adds the run; the variables of key `env` are in launch.sh",
-}
-
 RESTARTS = "69: lost a peer, 75: saved and stopped early; these restart the pods. Other codes end the job"
 WITHOUT_VOLUME = "any failure ends the job, because a new pod would not have the run folder (storage.run=node)"
 DEADLINE = "limit of each attempt, because a JobSet has none; the job ends when an attempt reaches it (failurePolicy)"
-
 ON_NODES = "the run folders: all nodes must share this file system, or they cannot find each other"
 
 
 def comments_for_job_yaml(documents: list[Any], plan: LaunchPlan, options: KubernetesOptions) -> dict[At, str | Leaf]:
     again = AGAIN["job" if options.flavor == "job" else "jobset"]
     texts: dict[str | int, str | Leaf] = {
-        **NOTES,
+        "completions": NODES,
+        "terminationGracePeriodSeconds": "time for the ranks to save (lifecycle.grace) plus some seconds to exit",
+        "env": "jobctl submit adds the run; the variables of key `env` are in launch.sh",
         "podFailurePolicy": lambda v: "" if v.plan.run.storage == "node" else RESTARTS,
         "backoffLimit": lambda v: WITHOUT_VOLUME if v.plan.run.storage == "node" else again,
         **({"numNodes": NODES} if options.flavor == "trainjob" else {}),

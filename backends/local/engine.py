@@ -14,7 +14,7 @@ from ...runtime.engines.new_run import NewRun
 from ...runtime.engines.one_machine import OneMachineEngine
 from ...runtime.engines.starting_engine import StartingEngine
 from ...runtime.node.node_start import exec_node, start_in_background
-from ...runtime.run_folder.run import jobctl_command, quote_shell_word
+from ...runtime.run_folder.run import quote_shell_word
 
 
 class LocalEngine(OneMachineEngine):
@@ -25,15 +25,12 @@ class LocalEngine(OneMachineEngine):
 
     def start(self, new: NewRun, init_from: str, options: argparse.Namespace) -> int:
         """Exec the node's launch.sh, or start it in the background and wait until it is running."""
-        copy, run = new.artifact, new.run
-        print(f"run {run.id} in {quote_shell_word(str(run.path))}")
-        print(f"  follow: {jobctl_command(copy, 'logs')} --follow")
-        print(f"  stop:   {jobctl_command(copy, 'stop')}", flush=True)
+        new.print_started(f" in {quote_shell_word(str(new.run.path))}")
         environ = self.node_environ(new, init_from)
         new.keep()
         if not options.detach:
-            exec_node(copy, environ)
-        return start_in_background(copy, run.path, new.attempt, environ)
+            exec_node(new.artifact, environ)
+        return start_in_background(new.artifact, new.run.path, new.attempt, environ)
 
 
 def ENGINE(job: Job) -> StartingEngine:

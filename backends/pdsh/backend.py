@@ -5,15 +5,10 @@ Launch: ./jobctl submit
 Source: pdsh(1) 2.34, clush(1) of ClusterShell 1.9.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
-from ...compiler.diagnostics.diagnostic import Diagnostic
-from ...compiler.emit.artifact import Artifact
-from ...compiler.emit.render import Render, of
-from ...compiler.plan.launch_plan import LaunchPlan
-from ...compiler.plugins.backend import Backend
-from ...compiler.spec.value_types import Count, Duration
+from ...compiler.api import Count, Duration, LaunchPlan, of
 from ...runtime.system.frozen_dataclass import dataclass
 from .._shared import hosts
 from .._shared.ssh import SSH_COMMAND
@@ -29,18 +24,9 @@ class PdshOptions:
     host_keys: Literal["known", "new"]
 
 
-class PdshBackend(Backend):
+class PdshBackend(hosts.HostsBackend):
     name = "pdsh"
     Options = PdshOptions
-    launch = "./jobctl submit"
-    spellings = hosts.SPELLINGS
-    honours: ClassVar = hosts.HONOURS
-
-    def check(self, plan: LaunchPlan, options: PdshOptions) -> Iterator[Diagnostic]:
-        yield from hosts.check_hosts_and_mounts(self.name, plan)
-
-    def emit(self, plan: LaunchPlan, options: PdshOptions, render: Render) -> Iterator[Artifact]:
-        yield hosts.hosts_file(render, plan)
 
     def engine_settings(self, plan: LaunchPlan, options: PdshOptions) -> Mapping[str, Any]:
         return hosts.host_settings(of.options.client, SSH_COMMAND)

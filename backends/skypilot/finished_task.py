@@ -17,9 +17,9 @@ from .options import SkypilotOptions, infra_cloud
 Tree = Mapping[str, Any]
 SBATCH = ("config", "slurm", "sbatch_options")
 
-# place in the task -> the job key that sets it, if neither backend.extra nor backend.config does
 _OWN_KEYS = ("infra", "any_of", "ordered", "use_spot", "disk_size", "disk_tier", "network_tier", "ports")
-SAID_BY: Mapping[schema.At, str] = {
+# path in the task -> the job key that sets it, if neither backend.extra nor backend.config does
+KEY_BY_PATH: Mapping[schema.At, str] = {
     **{("resources", name): f"backend.{name}" for name in _OWN_KEYS},
     ("resources", "accelerators"): "gpu_type",
     ("resources", "memory"): "mem",
@@ -107,11 +107,11 @@ class FinishedTask:
             return ".".join(("backend", "extra", *typed))
         if path[:1] == ("config",) and (typed := _typed_path(self.options.config, path[1:])):
             return ".".join(("backend", "config", *typed))
-        outer = next((outer for outer in SAID_BY if path[: len(outer)] == outer), None)
+        outer = next((outer for outer in KEY_BY_PATH if path[: len(outer)] == outer), None)
         if outer is None:
             return ""
         below = path[len(outer) :] if outer in NAMED else ()
-        return ".".join((SAID_BY[outer], *map(str, below)))
+        return ".".join((KEY_BY_PATH[outer], *map(str, below)))
 
 
 def removal_hint(key: str, instead: str) -> str:
@@ -130,7 +130,10 @@ def as_text(value: Any) -> str:
 
 
 def _typed_path(tree: Any, path: schema.At) -> tuple[str, ...]:
-    """Return the path that the user typed, which ends at a value that is not a mapping, or () if there is none."""
+    """Return the part of the path that exists in the user's tree, or () if the tree does not set the path.
+
+    A value that is not a mapping sets all paths below it.
+    """
     for i, part in enumerate(path):
         if not isinstance(tree, Mapping):
             return tuple(map(str, path[:i]))

@@ -11,10 +11,9 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
+from ...compiler.api import Given, LaunchPlan, of, sh
 from ...compiler.emit.extra_entries import merge_extra_entries
-from ...compiler.emit.render import Given, of
-from ...compiler.plan.launch_plan import LaunchPlan, to_mutable_tree
-from ...compiler.plan.shell_quoting import sh
+from ...compiler.plan.launch_plan import to_mutable_tree
 from ...runtime.exit_codes import PEER_LOST, PREEMPTED
 from ...runtime.run_folder.submitted_values import PATH_VARIABLES
 from .._shared.gpus import offered_gpu_counts
@@ -30,7 +29,6 @@ FROM_SUBMIT = ("JOBC_ARTIFACT", "JOBC_RUN_ID", "JOBC_ATTEMPT", "JOBC_FORK_OF")  
 
 
 def task_document(plan: LaunchPlan, options: SkypilotOptions) -> Any:
-    """Return the whole task, for Render.yaml."""
     tree = {
         "name": lambda v: to_cluster_name(v.plan.name),
         "num_nodes": of.plan.topology.nodes,
@@ -54,8 +52,8 @@ def task_document(plan: LaunchPlan, options: SkypilotOptions) -> Any:
 
 def setup_variables(plan: LaunchPlan) -> Mapping[str, str]:
     """Return the variables of `env` for backend.setup; launch.sh sets them for the ranks."""
-    known = {name: word for name, word in plan.env.items() if isinstance(word, str)}
-    return {name: word for name, word in known.items() if name not in PATH_VARIABLES}
+    variables = plan.env.items()
+    return {name: word for name, word in variables if isinstance(word, str) and name not in PATH_VARIABLES}
 
 
 def _job_variable(name: str, v: Any) -> str:
@@ -93,7 +91,6 @@ def resources_section() -> dict[str, Any]:
 
 
 def sky_verb(options: SkypilotOptions) -> str:
-    """Return the sky command that launches this task."""
     return "sky jobs launch" if options.managed else "sky launch"
 
 

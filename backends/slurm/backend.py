@@ -53,14 +53,9 @@ class SlurmBackend(Backend):
         "code.kind": ("snapshot", "shared", "none"),
         "run.storage": ("shared",),
         "secret_kinds": ("env", "file"),
-        "resources.gpu_type": ANY,
-        "resources.cpus": ANY,
-        "resources.mem_bytes": ANY,
-        "resources.hosts": ANY,
-        "network.*": ANY,
-        "lifecycle.time_limit_s": ANY,
-        "lifecycle.max_requeues": ANY,
-        "queue.*": ANY,
+        **{f"resources.{name}": ANY for name in ("gpu_type", "cpus", "mem_bytes", "hosts")},
+        **{f"lifecycle.{name}": ANY for name in ("time_limit_s", "max_requeues")},
+        **dict.fromkeys(("network.*", "queue.*"), ANY),
     }
     files: ClassVar[Mapping[str, str]] = {"job.sbatch": "the batch job; `sbatch job.sbatch` by hand works as well"}
 
@@ -109,11 +104,16 @@ class SlurmBackend(Backend):
         """Yield JC4308 if backend.array_limit is set for several job arrays, each of which it limits separately."""
         if not any(point.options.array_limit for points in groups for point in points):
             return
-        shapes = [set(sbatch_options_of(points[0])) for points in groups]
-        differing = {line for shape in shapes for line in shape} - shapes[0].intersection(*shapes)
-        options = ", ".join(sorted({line.partition("=")[0] for line in differing}))
+        if any(point.options.groups for points in groups for point in points):
+            because = (
+                "Slurm has no job arrays of heterogeneous jobs, so each point with backend.groups is a separate job"
+            )
+        else:
+            shapes = [set(sbatch_options_of(points[0])) for points in groups]
+            differing = {line for shape in shapes for line in shape} - shapes[0].intersection(*shapes)
+            options = ", ".join(sorted({line.partition("=")[0] for line in differing}))
+            because = f"all elements of a job array have the same #SBATCH lines, and these points differ in {options}"
         title = f"backend.array_limit limits each of {len(groups)} jobs, not all points of the sweep together"
-        because = f"all elements of a job array have the same #SBATCH lines, and these points differ in {options}"
         hint = "submit the directories one after another: jobctl submit --after afterany:ID"
         yield Diagnostic("JC4308", title, because, hint, key="backend.array_limit", severity=Severity.WARNING)
 

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 
 from .._shared.sbatch_options import CONTAINER, OPTIONS, SINCE, keys_by_option
 
-SRUN_SINCE: Mapping[str, str] = {
+# Options that only some versions have -> the first version with the option. No option of srun alone has sbatch's name.
+SINCE_OF_BOTH: Mapping[str, str] = {
     **SINCE,
     **keys_by_option({"23.02": "autocomplete", "23.11": "external-launcher treewidth", "25.05": "wait-for-children"}),
 }

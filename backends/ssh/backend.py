@@ -5,34 +5,11 @@ Launch: ./jobctl submit
 Source: ssh(1) and ssh_config(5) of OpenSSH 9.2.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
-
-from ...compiler.diagnostics.diagnostic import Diagnostic
-from ...compiler.emit.artifact import Artifact
-from ...compiler.emit.render import Render
-from ...compiler.plan.launch_plan import LaunchPlan
-from ...compiler.plugins.backend import Backend
-from ...compiler.rules import run_all
-from .._shared import hosts
-from .._shared.ssh import SshOptions, check_user, ssh_settings
+from .._shared.ssh import SshHostsBackend
 
 
-class SshBackend(Backend):
+class SshBackend(SshHostsBackend):
     name = "ssh"
-    Options = SshOptions
-    launch = "./jobctl submit"
-    spellings = hosts.SPELLINGS
-    honours: ClassVar = hosts.HONOURS
-
-    def check(self, plan: LaunchPlan, options: SshOptions) -> Iterator[Diagnostic]:
-        return run_all(lambda: hosts.check_hosts_and_mounts(self.name, plan), lambda: check_user(options))
-
-    def emit(self, plan: LaunchPlan, options: SshOptions, render: Render) -> Iterator[Artifact]:
-        yield hosts.hosts_file(render, plan)
-
-    def engine_settings(self, plan: LaunchPlan, options: SshOptions) -> Mapping[str, Any]:
-        return ssh_settings(options)
 
 
 BACKEND = SshBackend()

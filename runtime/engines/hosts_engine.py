@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from ..exit_codes import CRASHED, DATA_BROKEN, INTERRUPTED, RENDEZVOUS_FAILED
 from ..node.node_start import exec_program
-from ..run_folder.run import Run, jobctl_command, quote_shell_word
+from ..run_folder.run import Run, quote_shell_word
 from ..run_folder.run_secrets import save_secret
 from ..system.failure import Failure, print_failure
 from ..system.untrusted_files import Unreadable
@@ -105,9 +105,7 @@ class HostsEngine(StartingEngine):
                 print(run.path)
                 return 0
             self.send(new, copies)
-            print(f"run {run.id} in {quote_shell_word(str(run.path))}")
-            print(f"  follow: {jobctl_command(new.artifact, 'logs')} --follow")
-            print(f"  stop:   {jobctl_command(new.artifact, 'stop')}", flush=True)
+            new.print_started(f" in {quote_shell_word(str(run.path))}")
             new.keep()
         try:
             code = self.run_task(new, "start", print_to_stderr)

@@ -23,7 +23,15 @@ from typing import TypeVar
 from ..exit_codes import DATA_BROKEN
 from ..run_folder.artifact_copies import JOB_FILE, copy_number_by_attempt, copy_read_only, link_previous_copy_if_equal
 from ..run_folder.removal import remove_folder, remove_own_folder
-from ..run_folder.run import RecordedProcess, Run, identify_machine, is_mine, owner_name, quote_shell_word
+from ..run_folder.run import (
+    RecordedProcess,
+    Run,
+    identify_machine,
+    is_mine,
+    jobctl_command,
+    owner_name,
+    quote_shell_word,
+)
 from ..run_folder.submitted_values import NO_VALUES, SubmittedValues
 from ..system.failure import Failure
 from ..system.private_folder import is_replaceable_only_by_user, private_folder
@@ -71,6 +79,12 @@ class NewRun:
             resume.unlink()
         _write_file(resume, f"command={self.engine.resume(self.run)}\n")
         self._unfinished = None
+
+    def print_started(self, what: str) -> None:
+        """Print the run, what was started, and the commands that follow and stop it."""
+        print(f"run {self.run.id}{what}")
+        print(f"  follow: {jobctl_command(self.artifact, 'logs')} --follow")
+        print(f"  stop:   {jobctl_command(self.artifact, 'stop')}", flush=True)
 
     def keep_for_logs(self) -> None:
         """Keep the folder when the program ends, so that its logs can be read."""

@@ -33,7 +33,9 @@ from ..system.cksum import cksum
 from ..system.failure import NodeMustNotStart, print_failure
 from ..system.text import printable
 from ..system.values import number_or_none, read_keys
+from .job_secrets import read_job_secrets
 from .node_failure import NodeFailure, record_failure
+from .node_settings import NodeSettings
 
 LOOK_S = 0.5  # pause between checks of which nodes have joined
 BEAT_LOOK_S = 1.0  # pause between checks of whether another submission is alive
@@ -342,6 +344,13 @@ def join_run_in_bucket(
         title = f"cannot write to the run folder of this node: {error}"
         raise StartFailure(exit_codes.CRASHED, title, depot.FOLDER_HINT) from error
     return attempt
+
+
+def bucket_variables(settings: NodeSettings, environ: Mapping[str, str], payload: str) -> dict[str, str]:
+    """Return the variables for the bucket and its credentials (AWS_…). Raises NodeFailure if a secret is missing."""
+    keys = {name: reference for name, reference in settings.secrets.items() if name.startswith("AWS_")}
+    variables = {**(settings.store or {}), **(settings.tree["node"].get("env_aws") or {})}
+    return {**variables, **read_job_secrets(keys, {**environ, **variables}, payload)}
 
 
 def depot_command(run: Path, verb: str, *words: str) -> list[str]:

@@ -399,6 +399,16 @@ def test_what_an_extra_says_fits_what_the_job_says(form: str, right: Any, wrong:
         assert compile_files("cpus=8", word(wrong), found.hint)
 
 
+@pytest.mark.parametrize(
+    ("volume", "words"),
+    [("code", ("code=snapshot",)), ("runs", ("storage.run=node", "storage.root=runs")), ("shm", ())],
+)
+def test_a_sidecar_may_mount_the_volumes_of_the_job(volume: str, words: tuple[str, ...]) -> None:
+    mount = f"volumeMounts: {{{volume}: {{mountPath: /side}}}}"
+    extra = f"backend.extra.Pod.spec={{{FIRST % mount}}}"
+    assert compile_job(CompileRequest((*PLAIN, *words, extra), ("train.py",)))
+
+
 def test_root_by_a_key_of_the_job_where_nobody_is_root() -> None:
     extra = "backend.extra.Pod.spec.securityContext.runAsNonRoot=true"
     with pytest.raises(CompileError) as refused:

@@ -141,6 +141,7 @@ NODES = (*SHARED, "queue.nodelist=[node1, node2]")
         ((*SHARED, "hosts=node[1-2]"), "nodelist: a", "KEY is set twice; remove KEY, or hosts or queue.nodelist"),
         ((*SHARED, "queue.qos=a"), "qos: b", "KEY is set twice; remove KEY, or queue.qos"),
         (SHARED, "exclusive: maybe", "KEY: 'maybe' is not valid; KEY=true"),
+        (SHARED, 'exclusive: "true"', "KEY: 'true' is not valid; KEY=true"),
         (SHARED, "nodelist: a", ""),
         (NODES, "{exclusive: user, switches: 1, begin: now, mail_type: END, array: null, container-name: null}", ""),
     ],

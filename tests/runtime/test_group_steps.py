@@ -16,7 +16,7 @@ def test_a_command_that_fails_is_named_with_its_log(tmp_path: Path, command: str
     (tmp_path / "logs").mkdir()
     steps = GroupSteps()
     steps.start([["sleep", "300"], ["bash", "-c", f"echo broken; {command}"]], os.environ, tmp_path)
-    wait_for(steps.have_failed, "the failure", 10)
+    wait_for(steps.check_for_failure, "the failure", 10)
     assert failure in steps.failure and (tmp_path / "logs/group_2.log").read_text() == "broken\n"
     steps.end()
 

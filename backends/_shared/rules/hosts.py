@@ -3,8 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from ....compiler.diagnostics.diagnostic import Diagnostic
-from ....compiler.plan.launch_plan import LaunchPlan
+from ....compiler.api import Diagnostic, LaunchPlan
 from ..hosts import hosts_in_rank_order
 
 

@@ -108,10 +108,7 @@ class FoundObject(NamedTuple):
 
 
 class Cluster:
-    """Runs kubectl in a job's context and namespace.
-
-    ask: function that runs a program, such as Engine.ask
-    """
+    """Runs kubectl in a job's context and namespace."""
 
     def __init__(self, ask: Ask, target: JobObject) -> None:
         self.ask, self.target = ask, target
@@ -128,11 +125,10 @@ class Cluster:
         """Return the command that runs `words` in the ranks' container of a pod."""
         return self.kubectl_command("exec", *options, pod, "--container=node", "--", *words)
 
-    def exec(self, pod: str, *words: str) -> Answer:
+    def run_in_pod(self, pod: str, *words: str) -> Answer:
         return self.ask(self.exec_command(pod, *words), timeout_s=ASK_S)
 
     def _run_kubectl_get(self, *words: str) -> str:
-        """Return what `kubectl get` prints. Raises Failure."""
         answer = self.run_kubectl("get", *words)
         if answer.code == 0:
             return answer.text
@@ -180,7 +176,6 @@ class Cluster:
             time.sleep(DELETE_LOOK_S)
 
     def list_companions(self, suffix: str = "") -> list[ObjectIdentity]:
-        """Return the job's companion objects. Raises Failure."""
         return self.list_objects(self.target.companions, f"jobc/job={self.target.object}{suffix}")
 
     def list_objects(self, kinds: str, selector: str, condition: str = "*") -> list[ObjectIdentity]:
@@ -223,9 +218,8 @@ class Cluster:
         version = {"resourceVersion": identity.resource_version} if is_unchanged else {}
         options = {"preconditions": {"uid": identity.uid, **version}, "propagationPolicy": policy}
         text = json.dumps({"kind": "DeleteOptions", "apiVersion": "v1", **options})
-        answer = self.run_kubectl(
-            "delete", "--raw", identity.api_path(self.target.namespace), "--filename=-", text=text
-        )
+        path = identity.api_path(self.target.namespace)
+        answer = self.run_kubectl("delete", "--raw", path, "--filename=-", text=text)
         if answer.code and not is_already_deleted(answer.errors):
             raise Failure(f"cannot delete {identity.kind} {identity.name} in {self.target}: {answer.errors.strip()}")
 

@@ -28,10 +28,10 @@ from typing import Any, NoReturn
 from ....runtime.code.code_checkout import checkout_code
 from ....runtime.engines.check_table import Table
 from ....runtime.exit_codes import CRASHED, DATA_BROKEN, DONE, PEER_LOST, PREEMPTED, RENDEZVOUS_FAILED
-from ....runtime.node.job_secrets import read_job_secrets
 from ....runtime.node.join_attempt import (
     JoinFailure,
     StartFailure,
+    bucket_variables,
     call_or_fail_start,
     depot_command,
     join_run,
@@ -55,7 +55,7 @@ from ....runtime.system.values import number_or_none, read_text
 
 CHECKS = ("smoke", "preflight")  # payloads with their own run folder, which is removed if all nodes pass
 HEAD_S = 60  # how long node 0's name may be missing after all nodes have joined
-SAID_S = 10  # interval at which this node prints what it is waiting for
+REPORT_S = 10  # interval at which this node prints what it is waiting for
 GOOD_S = 30  # how long node 0 waits after a check for all nodes to pass
 LAST_WORDS_S = 5  # time for the other nodes to check node 0, or to write their last files to the bucket
 
@@ -112,9 +112,8 @@ class JoiningPod:
         if self.fork_of and self.storage != "object":
             self.fork_of = str(self.root / self.job / self.fork_of)
         if own_settings.get("has_user_id"):
-            environ["HOME"] = str(
-                artifact
-            )  # a user who is not in the image's passwd file gets / as their home directory
+            # a user who is not in the image's passwd file gets / as their home directory
+            environ["HOME"] = str(artifact)
         environ.update(
             JOBC_NODE_RANK=str(self.rank),
             JOBC_NODES=str(self.settings.nodes),
@@ -135,7 +134,7 @@ class JoiningPod:
             if self.settings.tree.get("preflight"):
                 self._check_start()
         if self.storage == "object":
-            self._set_bucket_variables()
+            os.environ.update(bucket_variables(self.settings, os.environ, self.payload))
         if self.payload == "bucket":  # jobctl on the submitting machine accesses a run
             from ....runtime.storage import depot  # jobctl contains it only for jobs with a bucket
 
@@ -182,14 +181,14 @@ class JoiningPod:
 
     def _wait_until_resolved(self, name: str, timeout_s: float) -> bool:
         """Return whether a node's name resolves in time. It takes a few tenths of a second after the pod's start."""
-        until, say_at = time.monotonic() + timeout_s, time.monotonic() + SAID_S
+        until, report_at = time.monotonic() + timeout_s, time.monotonic() + REPORT_S
         while not _name_resolves(name):
             self._leave_if_stopped()
             now = time.monotonic()
             if self._has_head_ended or now >= until:
                 return False
-            if now >= say_at:
-                say_at = now + SAID_S
+            if now >= report_at:
+                report_at = now + REPORT_S
                 print(f"jobc: waiting until node 0's name resolves: {name}", flush=True)
             time.sleep(1)
         return True
@@ -204,21 +203,13 @@ class JoiningPod:
             raise StartFailure(RENDEZVOUS_FAILED, *_describe_unresolved_head(self.head))
         host = os.uname().nodename
         table = Table([host])
-        for line in check_lines(self.settings):  # jobctl preflight and the ranks check the GPUs
+        # without the GPUs, which jobctl preflight and the ranks check
+        for line in call_or_fail_start("check this node", lambda: [*check_lines(self.settings)]):
             table.add(f"{host}: {printable(line)}")
         is_good, lines = table.lines()
         if not is_good:
             print("\n".join(lines), flush=True)
             raise NodeMustNotStart(CRASHED, "this pod cannot start the job")
-
-    # ---- the bucket
-
-    def _set_bucket_variables(self) -> None:
-        """Set the environment variables for the bucket and for its credentials (AWS_…)."""
-        os.environ.update(self.settings.store or {})
-        os.environ.update(self.settings.tree["node"].get("env_aws") or {})
-        aws = {name: secret for name, secret in self.settings.secrets.items() if name.startswith("AWS_")}
-        os.environ.update(read_job_secrets(aws, os.environ, self.payload))
 
     # ---- a shell
 

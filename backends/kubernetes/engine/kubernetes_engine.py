@@ -19,7 +19,7 @@ from ....runtime.engines.new_run import NewRun, temporary_run
 from ....runtime.engines.record_engine import LIVE, Record, newest_record, write_record
 from ....runtime.engines.starting_engine import StartingEngine, copy_user_code
 from ....runtime.exit_codes import DATA_BROKEN
-from ....runtime.run_folder.run import Run, jobctl_command
+from ....runtime.run_folder.run import Run
 from ....runtime.system.failure import Failure
 from ....runtime.system.streams import run_attached_to_terminal
 from ....runtime.system.text import one_line
@@ -36,8 +36,6 @@ MARK = 'mkdir -p -- "$1/control" && echo "$JOBC_JOB_UID" >"$1/control/STOP"'
 
 
 class KubernetesEngine(StorageReadingEngine, StartingEngine):
-    """Starts and stops runs, and checks the nodes."""
-
     def __init__(self, job: Job) -> None:
         super().__init__(job)
         self._unmarked: set[Path] = set()  # runs whose pods have no stop mark
@@ -60,7 +58,7 @@ class KubernetesEngine(StorageReadingEngine, StartingEngine):
         """
         cluster, why = self.cluster(record), ""
         for pod in running_pods(self.pods(record)):
-            answer = cluster.exec(pod.name, "bash", "-c", MARK, "-", self.path_on_nodes(record.run, pod.node))
+            answer = cluster.run_in_pod(pod.name, "bash", "-c", MARK, "-", self.path_on_nodes(record.run, pod.node))
             if answer.code == 0 and self.job.settings.get("storage") != "node":
                 why = ""
                 break
@@ -82,7 +80,7 @@ class KubernetesEngine(StorageReadingEngine, StartingEngine):
         pods = engine.pods(record)
         is_deleted = name == "KILL" or run.path in self._unmarked
         for pod in running_pods(pods) if not is_deleted else ():
-            cluster.exec(pod.name, "bash", "-c", f"kill -{name} 1")
+            cluster.run_in_pod(pod.name, "bash", "-c", f"kill -{name} 1")
         if is_deleted or not any(pod.phase in ("Running", "Succeeded") for pod in pods):
             if engine.observed_state(run).state != LIVE:
                 return  # by now, another object may have the same name
@@ -130,9 +128,7 @@ class KubernetesEngine(StorageReadingEngine, StartingEngine):
         cluster.delete_found_object(found)
         cluster.remove_leftovers(leftovers)
         self._create_recorded_objects(new, creator, purpose)
-        print(f"run {run.id}: {cluster.target.kind} {cluster.target.object} in {cluster.target}")
-        print(f"  follow: {jobctl_command(new.artifact, 'logs')} --follow")
-        print(f"  stop:   {jobctl_command(new.artifact, 'stop')}", flush=True)
+        new.print_started(f": {cluster.target.kind} {cluster.target.object} in {cluster.target}")
         return self.wait(run) if options.how == "wait" else 0
 
     def _create_recorded_objects(self, new: NewRun, creator: ObjectCreator, purpose: PodPurpose) -> None:

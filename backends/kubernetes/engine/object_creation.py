@@ -48,8 +48,6 @@ class PodPurpose(NamedTuple):
 
 
 class ObjectCreator:
-    """Creates an artifact's objects."""
-
     def __init__(self, cluster: Cluster, artifact: Path) -> None:
         self.cluster, self.artifact = cluster, artifact
         self._kind = KINDS[cluster.target.kind.partition(".")[0]]
@@ -120,9 +118,8 @@ class ObjectCreator:
             version = re.search("^apiVersion: (.*)", manifest, re.MULTILINE)
             name = self.cluster.target.object + purpose.suffix
             return ObjectIdentity(version.group(1) if version else "", self._kind, name, answer.text.strip())
-        found = self.cluster.find_object(
-            purpose.suffix
-        )  # the connection may have been lost after the object was created
+        # the connection may have been lost after the object was created
+        found = self.cluster.find_object(purpose.suffix)
         if found.belongs_to_run(purpose.run_id, ""):
             return found.identity
         self.may_be_there = False
@@ -221,26 +218,23 @@ def split_by_kind(manifests: str, kind: str) -> tuple[str, str]:
 def pack_code(run: Path) -> bytes:
     """Pack RUN/code into RUN/code.tar.gz deterministically, and return the archive. Raises Failure."""
     archive = io.BytesIO()
+    packer = gzip.GzipFile(fileobj=archive, mode="wb", mtime=0)
     try:
-        with tarfile.open(fileobj=archive, mode="w", format=tarfile.GNU_FORMAT) as tar:
+        with packer, tarfile.open(fileobj=packer, mode="w", format=tarfile.GNU_FORMAT) as tar:
             tar.add(run / "code", ".", filter=_strip_owner)
     except OSError as error:
         hint = "check permissions and free space, or set JOBC_RUN_ROOT to another folder"
         raise Failure(f"cannot pack the code in {run / 'code'}: {error.strerror or error}", hint) from error
-    packed = gzip.compress(archive.getvalue(), mtime=0)
+    packed = archive.getvalue()
     if len(packed) > MOST_CODE_BYTES:
-        raise Failure(
-            f"the code is {len(packed) >> 10} KiB packed, more than the {MOST_CODE_BYTES >> 10} KiB that fit in a "
-            "ConfigMap",
-            "list files that the job does not need in .jobcignore; or use code=git, code=image or code=volume",
-            DATA_BROKEN,
-        )
+        title = f"the code is {len(packed) >> 10} KiB packed, but only {MOST_CODE_BYTES >> 10} KiB fit in a ConfigMap"
+        hint = "list files that the job does not need in .jobcignore; or use code=git, code=image or code=volume"
+        raise Failure(title, hint, DATA_BROKEN)
     (run / "code.tar.gz").write_bytes(packed)
     return packed
 
 
 def read_packed_code(run: Path) -> bytes:
-    """Return the archive that pack_code() wrote. Raises Failure."""
     try:
         return (run / "code.tar.gz").read_bytes()
     except OSError as error:

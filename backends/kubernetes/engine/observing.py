@@ -201,7 +201,7 @@ class ObservingEngine(RecordEngine):
         head, progress = next((pod for pod in reversed(running_pods(pods)) if pod.node == 0), None), None
         if head is not None:
             file = f"{self.path_on_nodes(run)}/metrics/rank_00.jsonl"
-            progress = last_progress(cluster.exec(head.name, "tail", "-c", "4096", file).text.split("\n"))
+            progress = last_progress(cluster.run_in_pod(head.name, "tail", "-c", "4096", file).text.split("\n"))
         for pod in pods:
             waits, status = pod.init or pod.waits, pod.phase.lower()
             text = f"pod {pod.name} {status}"

@@ -53,15 +53,15 @@ def why_pod_is_waiting(item: Any) -> tuple[str, bool]:
     for condition in status.get("conditions", ()):
         if condition.get("reason") == "Unschedulable":
             return condition.get("message", ""), False
-    found = [("", False)]
+    reasons = [("", False)]
     for kind, prefix in (("initContainerStatuses", "init container "), ("containerStatuses", "container ")):
         for container in status.get(kind, ()):
             waiting = container.get("state", {}).get("waiting")
             if waiting:
                 name = "" if container.get("name") == "node" else f"{prefix}{container.get('name')}: "
                 reason, message = waiting.get("reason", ""), waiting.get("message", "")
-                found.append((f"{name}{reason}{message and f': {message}'}", reason in STUCK))
-    return max(found, key=lambda waiting: (waiting[1], ": " in waiting[0], bool(waiting[0])))
+                reasons.append((f"{name}{reason}{message and f': {message}'}", reason in STUCK))
+    return max(reasons, key=lambda reason: (reason[1], ": " in reason[0], bool(reason[0])))
 
 
 def _parse_pod(item: Any) -> PodStatus | None:

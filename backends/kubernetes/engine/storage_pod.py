@@ -98,17 +98,19 @@ class StoragePods:
     def _wait_until_started(self, cluster: Cluster, name: str) -> str:
         """Wait until the pod is running, print what it is waiting for, and return its name. Raises Failure."""
         hint = f"kubectl --namespace={cluster.target.namespace} describe pod {name}"
-        said = ""
+        shown = ""
         for tick in range(self.start_timeout_s + 1):
-            answer = cluster.run_kubectl("get", "pod", name, "--output=json")
-            item = json.loads(answer.text) if answer.code == 0 else {}
+            try:
+                item = json.loads(cluster.run_kubectl("get", "pod", name, "--output=json").text)
+            except ValueError:  # kubectl has failed
+                item = {}
             if item.get("status", {}).get("phase", "Pending") != "Pending":
                 return name
             why, is_stuck = why_pod_is_waiting(item)
             if is_stuck:
                 raise Failure(f"pod {name} cannot start: {one_line(why)}", hint)
-            if tick >= QUIET_S and why not in ("", said):
-                said = why
-                print(f"waiting for pod {name}: {one_line(said)}", file=sys.stderr, flush=True)
+            if tick >= QUIET_S and why not in ("", shown):
+                shown = why
+                print(f"waiting for pod {name}: {one_line(why)}", file=sys.stderr, flush=True)
             time.sleep(1)
-        raise Failure(f"pod {name} has not started{said and f': {one_line(said)}'}", hint)
+        raise Failure(f"pod {name} has not started{shown and f': {one_line(shown)}'}", hint)

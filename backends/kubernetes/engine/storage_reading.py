@@ -192,7 +192,7 @@ class StorageReadingEngine(ObservingEngine):
 
 def _require_access(cluster: Cluster, pod: str, path: str) -> None:
     """Raise Failure if a file could not be printed because the server refuses access to the pod."""
-    answer = cluster.exec(pod, "test", "-f", path)
+    answer = cluster.run_in_pod(pod, "test", "-f", path)
     if "forbidden" in answer.errors.lower():
         raise Failure(f"cannot read the storage through pod {pod}: {one_line(answer.errors.strip())}")
 

@@ -3,13 +3,11 @@
 import re
 from collections.abc import Iterator
 
-from ....compiler.diagnostics.diagnostic import Diagnostic, Severity, nearest
-from ....compiler.plan.launch_plan import LaunchPlan
+from ....compiler.api import Diagnostic, LaunchPlan, Severity, nearest
 from ....runtime.system.gpus import is_gpu_of_type
 from ..._shared.gpus import GPUS, MOST_GPUS, USUAL_GPUS, gpu_spread_overrides, max_gpus_at_site, max_gpus_in_cloud
-from .. import tcpx
-from ..devices import EFA, EFA_CARDS, EFA_GPUS, RDMA_PROFILES, network_resource
 from ..gpu_types import DISCOVERED, PRODUCTS, gpu_label_name, gpu_label_values
+from ..network import EFA, EFA_CARDS, EFA_GPUS, RDMA_PROFILES, TCPX_GPUS, TCPX_NETWORKS, network_resource
 from ..options import KubernetesOptions
 from .unfit_resource import DEVICE
 
@@ -71,14 +69,14 @@ def check_tcpx_requirements(plan: LaunchPlan, options: KubernetesOptions) -> Ite
     """JC4518: network=tcpx without networks for the cards, with the wrong number of GPUs, or on the host network."""
     if plan.network.profile != "tcpx":
         return
-    if len(options.gke_networks) != tcpx.NETWORKS:
+    if len(options.gke_networks) != TCPX_NETWORKS:
         key = "backend.gke_networks"
-        title = f"network=tcpx needs {tcpx.NETWORKS} cluster networks, not {len(options.gke_networks)}"
+        title = f"network=tcpx needs {TCPX_NETWORKS} cluster networks, not {len(options.gke_networks)}"
         because = "each GPU network card has its own network; `kubectl get networks.networking.gke.io` lists them"
         yield Diagnostic("JC4518", title, because, f"{key}=[vpc1,vpc2,vpc3,vpc4]", key=key)
-    if plan.topology.gpus != tcpx.GPUS:
+    if plan.topology.gpus != TCPX_GPUS:
         because = "TCPX needs a3-highgpu-8g machines, with all their GPUs in one pod"
-        hint = f"gpus={tcpx.GPUS}, or network=auto"
+        hint = f"gpus={TCPX_GPUS}, or network=auto"
         yield Diagnostic("JC4518", f"network=tcpx with {plan.topology.gpus} GPUs on a node", because, hint, key="gpus")
     if options.host_network:
         title, key = "network=tcpx does not work on the host network", "backend.host_network"

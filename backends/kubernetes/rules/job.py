@@ -4,10 +4,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from ....compiler.diagnostics.diagnostic import Diagnostic, Severity
+from ....compiler.api import Diagnostic, LaunchPlan, Severity
 from ....compiler.emit.render import evaluate_document
 from ....compiler.pipeline.jobctl_program import ProgramContents, pack_program_for_nodes
-from ....compiler.plan.launch_plan import LaunchPlan
 from ....compiler.spec.examples import IMAGE
 from ..config_map import compressed_jobctl_lines
 from ..names import LONGEST, is_valid_object_name, longest_pod_name, object_name, plan_digest, to_json

@@ -8,9 +8,8 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from ....compiler.diagnostics.diagnostic import Diagnostic, nearest
-from ....compiler.plan.launch_plan import LaunchPlan
-from ....compiler.spec.examples import IMAGE as USUAL
+from ....compiler.api import Diagnostic, LaunchPlan, nearest
+from ....compiler.spec.examples import IMAGE as EXAMPLE_IMAGE
 from ..._shared.kubernetes_formats import DNS_LABEL, IMAGE, LABEL_KEY, LABEL_VALUE
 from .. import gpu_types
 from ..names import LONGEST_OBJECT, is_valid_object_name
@@ -25,7 +24,7 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     node_label = (_is_key, "the value must be a node label, such as topology.kubernetes.io/zone", _nearest_key)
     namespace, absolute = "the name may contain only a-z, 0-9 and dash", "in a pod, the path must be absolute"
     image = "an image must be [REGISTRY/]NAME[:TAG][@DIGEST], with a lower-case name"
-    label_value = "the name is also a label value: at most 63 of the characters a-z, 0-9, dash and dot"
+    label_value = "the name is also a label value: at most 63 characters, all from a-z, 0-9, dash and dot"
     texts: list[tuple[str, str | None, Callable[[str], object], str, Callable[[str], str]]] = [
         ("queue.name", plan.queue.name, _is_queue_name, label_value, lambda text: _nearest_value(_nearest_name(text))),
         ("queue.priority", plan.queue.priority, *object_name),
@@ -76,33 +75,35 @@ def _check_labels(plan: LaunchPlan) -> Iterator[Diagnostic]:
 def _node_labels(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """Check the values of node labels, and that no label is required to have two values."""
     gpu_label = gpu_types.gpu_label_name(options)
-    of_label = f"the type must be a value of the node label {gpu_label}"
+    because = f"the type must be a value of the node label {gpu_label}"
     for name, values in options.gpu_labels.items():
         hint = f"backend.gpu_labels.{name}=[{','.join(map(_nearest_value, values))}]"
         yield from (
-            _rejection_diagnostic(f"backend.gpu_labels.{name}", v, of_label, hint) for v in values if not _is_value(v)
+            _rejection_diagnostic(f"backend.gpu_labels.{name}", v, because, hint) for v in values if not _is_value(v)
         )
     gpu_type = plan.resources.gpu_type
     is_label_value = gpu_type in gpu_types.gpu_label_values(plan, options) and gpu_type not in options.gpu_labels
     if gpu_type is not None and is_label_value and not _is_value(gpu_type):
-        yield _rejection_diagnostic("gpu_type", gpu_type, of_label, f"gpu_type={_nearest_value(gpu_type)}")
+        yield _rejection_diagnostic("gpu_type", gpu_type, because, f"gpu_type={_nearest_value(gpu_type)}")
 
     pairs = [text.partition("=") for text in options.node_selector]
     hint = _list_override("backend.node_selector", [f"{_nearest_key(key)}={_nearest_value(v)}" for key, _, v in pairs])
     owners = {} if gpu_type is None else {gpu_label: "gpu_type"}  # label -> the key that sets it first
-    once = []
+    selected_once = []
     for i, (key, equals, value) in enumerate(pairs):
         if not (equals and _is_key(key) and _is_value(value)):
             because = "an entry must be a node label as KEY=VALUE"
             yield _rejection_diagnostic(f"backend.node_selector.{i}", options.node_selector[i], because, hint)
         if key not in owners:
-            once.append(options.node_selector[i])
+            selected_once.append(options.node_selector[i])
         owners.setdefault(key, f"backend.node_selector.{i}")
     for i, (key, _, _) in enumerate(pairs):
         option = f"backend.node_selector.{i}"
         if owners[key] != option:
             title, because = f"{option}: {key} is already set by {owners[key]}", "a node label can only have one value"
-            yield Diagnostic("JC4504", title, because, _list_override("backend.node_selector", once), key=option)
+            yield Diagnostic(
+                "JC4504", title, because, _list_override("backend.node_selector", selected_once), key=option
+            )
 
 
 def _check_tolerations(options: KubernetesOptions) -> Iterator[Diagnostic]:
@@ -158,7 +159,7 @@ def _nearest_image(text: str) -> str:
     bare = text.rpartition("://")[2]
     name, colon, tag = bare.rpartition(":")
     tries = (bare, f"{name.lower()}{colon}{tag}", bare.lower())
-    return next((candidate for candidate in tries if re.fullmatch(IMAGE, candidate)), USUAL)
+    return next((candidate for candidate in tries if re.fullmatch(IMAGE, candidate)), EXAMPLE_IMAGE)
 
 
 def _list_override(key: str, items: Sequence[str]) -> str:

@@ -13,7 +13,11 @@ from ..reserved_paths import is_reserved, normalize_path
 
 # kind of mount -> whether a source is valid, what it must be, and a hint
 SOURCES: Mapping[str, tuple[Callable[[str], object], str, str]] = {
-    "claim": (is_valid_object_name, "at most 253 characters from a-z, 0-9, dash and dot", "source: CLAIM"),
+    "claim": (
+        is_valid_object_name,
+        "a name of at most 253 characters, all from a-z, 0-9, dash and dot",
+        "source: CLAIM",
+    ),
     "nfs": (re.compile(r"[^/:\s]+:/.*").fullmatch, "a server and a path", "source: SERVER:/PATH"),
     "empty": (re.compile(r"([1-9][0-9]*([KMGT]i)?)?").fullmatch, "a size limit, or empty", "source: 10Gi"),
 }
@@ -31,12 +35,12 @@ def check_unusable_mount(plan: LaunchPlan, options: KubernetesOptions) -> Iterat
 def _mount_problems(mount: Mount, targets: Sequence[str]) -> Iterator[tuple[str, str, str]]:
     """Yield title, because and hint of each problem. targets: those of earlier mounts"""
     if mount.kind in ("volume", "bucket"):
-        because = "a pod can mount a claim, a host folder, an NFS export or an empty folder"
-        yield f"a pod cannot mount kind {mount.kind}", because, "kind: claim"
+        because = "a pod can only mount a claim, a host folder, an NFS export or an empty folder"
+        yield f"pods do not support mounts of kind {mount.kind}", because, "kind: claim"
     elif mount.kind in SOURCES:
         is_valid, form, hint = SOURCES[mount.kind]
         if not is_valid(mount.source):
-            yield f"{mount.source!r} is not a source of kind {mount.kind}", f"the source must be {form}", hint
+            yield f"{mount.source!r} is not a valid source for kind {mount.kind}", f"the source must be {form}", hint
     target = normalize_path(mount.target)
     if ":" in target or is_reserved(target):
         because = "a target must be an absolute path without a colon, and must not hide the image's or jobc's files"
@@ -77,7 +81,7 @@ def check_restart_with_bucket_runs(plan: LaunchPlan, options: KubernetesOptions)
     if plan.run.storage == "object" and plan.lifecycle.max_restarts and plan.topology.nodes > 1:
         because = "pods coordinate a restart through a shared run folder; with a bucket, they can only be requeued"
         hint = "lifecycle.max_restarts=0 with lifecycle.max_requeues, or storage.run=shared"
-        title = "lifecycle.max_restarts is not supported here"
+        title = "lifecycle.max_restarts is not supported with storage.run=object"
         yield Diagnostic("JC4520", title, because, hint, key="lifecycle.max_restarts")
 
 

@@ -8,10 +8,9 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from ....compiler.diagnostics.diagnostic import Diagnostic
-from ....compiler.plan.launch_plan import LaunchPlan
+from ....compiler.api import Diagnostic, LaunchPlan
 from ..._shared.kubernetes_formats import QUANTITY
-from ..devices import network_resource
+from ..network import network_resource
 from ..options import KubernetesOptions
 
 DEVICE = r"[a-z0-9.-]+/[A-Za-z0-9]([-\w.]*[A-Za-z0-9])?"

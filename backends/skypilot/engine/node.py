@@ -8,10 +8,10 @@ from collections.abc import MutableMapping
 from pathlib import Path
 
 from ....runtime.exit_codes import CRASHED, DATA_BROKEN
-from ....runtime.node.job_secrets import read_job_secrets
 from ....runtime.node.join_attempt import (
     SPACE_HINT,
     StartFailure,
+    bucket_variables,
     call_or_fail_start,
     depot_command,
     join_run,
@@ -100,12 +100,8 @@ class SkypilotNode:
 
     def _join_bucket(self) -> int:
         """Join a run that has a folder on this node's disk and another one in the bucket."""
-        settings, environ = self.settings, self.environ
-        environ.update(settings.store or {})
-        environ.update(settings.tree["node"].get("env_aws") or {})
-        keys = {name: reference for name, reference in settings.secrets.items() if name.startswith("AWS_")}
-        environ.update(read_job_secrets(keys, environ, self.payload))
-        fork_of, most = environ.get("JOBC_FORK_OF", ""), settings.max_requeues
+        self.environ.update(bucket_variables(self.settings, self.environ, self.payload))
+        fork_of, most = self.environ.get("JOBC_FORK_OF", ""), self.settings.max_requeues
         attempt = join_run_in_bucket(self.run, self.task_id, most, self.timeout_s, fork_of, self._prepare_attempt)
         self._copy_code()
         return attempt

@@ -17,7 +17,7 @@ from ....runtime.engines.new_run import NewRun, temporary_run
 from ....runtime.engines.record_engine import Record, newest_record, write_record
 from ....runtime.engines.starting_engine import StartingEngine, copy_user_code
 from ....runtime.exit_codes import CRASHED, DONE
-from ....runtime.run_folder.run import Run, jobctl_command
+from ....runtime.run_folder.run import Run
 from ....runtime.system.failure import Failure, print_failure
 from ....runtime.system.streams import print_client_output, run_and_capture, run_attached_to_terminal
 from ....runtime.system.text import printable
@@ -63,7 +63,7 @@ class StartingSkypilot(SkypilotClient, StartingEngine):
 
     def start(self, new: NewRun, init_from: str, options: argparse.Namespace) -> int:
         """Send the attempt, and print how to follow it. With --wait, print its output until it ends."""
-        run, copy = new.run, new.artifact
+        run = new.run
         if options.only_prepare:
             new.keep()
             print(run.path)
@@ -71,9 +71,7 @@ class StartingSkypilot(SkypilotClient, StartingEngine):
         kind = "managed" if self.job.settings.get("managed") else ""
         record = self._launch_payload(LaunchedPayload("train", run, run.id, new.attempt, Path(init_from).name), kind)
         new.keep()
-        print(f"run {run.id}: {describe_job(record)}")
-        print(f"  follow: {jobctl_command(copy, 'logs')} --follow")
-        print(f"  stop:   {jobctl_command(copy, 'stop')}", flush=True)
+        new.print_started(f": {describe_job(record)}")
         return self._follow_to_the_end(run) if options.wait else 0
 
     def _launch_payload(self, launch: LaunchedPayload, kind: str) -> Record:
@@ -165,21 +163,20 @@ class StartingSkypilot(SkypilotClient, StartingEngine):
             for name in secrets:
                 self._save_secret(record, node, name)
             options = ["-t"] if sys.stdin.isatty() and sys.stdout.isatty() else []
-            return run_attached_to_terminal(
-                self._run_on_node(record, node, _SHELL, str(node), *command, options=options)
-            )
+            words = self._ssh_command(record, node, _SHELL, str(node), *command, options=options)
+            return run_attached_to_terminal(words)
         finally:
             if secrets:
-                self.ask(self._run_on_node(record, node, _FORGET_SECRETS))
+                self.ask(self._ssh_command(record, node, _FORGET_SECRETS))
 
     def _save_secret(self, record: Record, node: int, name: str) -> None:
         """Save a secret for launch.sh. The secret is sent on stdin, so that no command line contains it."""
-        answer = self.ask(self._run_on_node(record, node, _SAVE_SECRET, name), text=os.environ[name])
+        answer = self.ask(self._ssh_command(record, node, _SAVE_SECRET, name), text=os.environ[name])
         if answer.code:
             print(printable(answer.errors), end="", file=sys.stderr)
             raise Failure(f"cannot save secret {name} on node {node}", "the messages from ssh are above")
 
-    def _run_on_node(
+    def _ssh_command(
         self, record: Record, node: int, script: str, *words: str, options: Sequence[str] = ()
     ) -> list[str]:
         """Return the ssh command that runs a bash script with the run folder, the attempt and `words` as arguments."""

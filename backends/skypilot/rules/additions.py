@@ -4,10 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ....compiler.diagnostics.diagnostic import Diagnostic
+from ....compiler.api import Diagnostic, LaunchPlan
 from ....compiler.emit.extra_entries import Path, check_extra_entries, value_paths
 from ....compiler.emit.render import evaluate_document
-from ....compiler.plan.launch_plan import LaunchPlan
 from ..._shared import kubernetes_fields
 from .. import task
 from ..config import PODS
@@ -15,33 +14,21 @@ from ..finished_task import as_mapping, as_text
 from ..options import SkypilotOptions
 
 # Fields with a job key of their own, whether or not that key is set.
+_OF_TASK = {
+    "name": "name", "num_nodes": "nodes", "workdir": "code", "run": "the words after --", "setup": "backend.setup",
+    "envs": "env", "secrets": "secrets", "volumes": "mounts",
+    "service": "nothing: a training job is not a service", "pool": "nothing: jobc starts its own machines",
+}  # fmt: skip
+_OF_RESOURCES = {
+    **dict.fromkeys(("infra", "cloud", "region", "zone"), "backend.infra"),
+    **dict.fromkeys(("accelerators", "gpus"), "gpu_type and gpus"), "cpus": "cpus", "memory": "mem", "labels": "labels",
+    **dict.fromkeys(("priority", "priority_class"), "queue.priority"), "any_of": "backend.any_of",
+    "ordered": "backend.ordered", "job_recovery": "backend.managed and lifecycle.max_requeues",
+    "autostop": "backend.autostop", "image_id": "image, or backend.image_id",
+}  # fmt: skip
 ALWAYS: Mapping[Path, str] = {
-    ("name",): "name",
-    ("num_nodes",): "nodes",
-    ("workdir",): "code",
-    ("run",): "the words after --",
-    ("setup",): "backend.setup",
-    ("envs",): "env",
-    ("secrets",): "secrets",
-    ("volumes",): "mounts",
-    ("resources", "infra"): "backend.infra",
-    ("resources", "cloud"): "backend.infra",
-    ("resources", "region"): "backend.infra",
-    ("resources", "zone"): "backend.infra",
-    ("resources", "accelerators"): "gpu_type and gpus",
-    ("resources", "gpus"): "gpu_type and gpus",
-    ("resources", "cpus"): "cpus",
-    ("resources", "memory"): "mem",
-    ("resources", "labels"): "labels",
-    ("resources", "priority"): "queue.priority",
-    ("resources", "priority_class"): "queue.priority",
-    ("resources", "any_of"): "backend.any_of",
-    ("resources", "ordered"): "backend.ordered",
-    ("resources", "job_recovery"): "backend.managed and lifecycle.max_requeues",
-    ("resources", "autostop"): "backend.autostop",
-    ("resources", "image_id"): "image, or backend.image_id",
-    ("service",): "nothing: a training job is not a service",
-    ("pool",): "nothing: jobc starts its own machines",
+    **{(name,): key for name, key in _OF_TASK.items()},
+    **{("resources", name): key for name, key in _OF_RESOURCES.items()},
 }
 OF_CONFIG: Mapping[str, str] = {  # section -> the keys that set jobc's part of it
     "slurm": "hosts and queue",

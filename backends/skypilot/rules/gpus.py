@@ -62,7 +62,10 @@ def check_gpus_without_type(plan: LaunchPlan, options: SkypilotOptions) -> Itera
 
 
 def check_gpu_type(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
-    """JC4704: SkyPilot's own form `H100:8`, or an unknown GPU type. A site may use its own names, so gets a warning."""
+    """JC4704: an unknown GPU type, or SkyPilot's own form `H100:8`.
+
+    On a site, which may use its own names, an unknown type is only a warning.
+    """
     reported = set()
     for request in requested_gpus(plan, options):
         key, name = request.key, request.type
@@ -82,7 +85,7 @@ def check_gpu_type(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagn
 
 
 def check_gpu_count(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
-    """JC4705: more GPUs per node than any machine has; as a warning, a count that no or few machines have."""
+    """JC4705: more GPUs per node than any machine has (error), or a count that few or no machines offer (warning)."""
     count, nodes = plan.topology.gpus, plan.topology.nodes
     for request in requested_gpus(plan, options):
         if ":" in request.type:
@@ -105,7 +108,7 @@ def check_gpu_count(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diag
 
 
 def _check_offered_count(request: RequestedGpu, count: int) -> Iterator[Diagnostic]:
-    """Warn of a count or type that none of the cloud's machines have. No error, because clouds change their offers."""
+    """Warn about a count or type that the cloud does not offer. This is not an error, because clouds add machines."""
     counts = offered_gpu_counts(request.cloud, request.type)
     if counts is None or count in counts:
         return

@@ -3,8 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from ....compiler.diagnostics.diagnostic import Diagnostic, Severity
-from ....compiler.plan.launch_plan import LaunchPlan
+from ....compiler.api import Diagnostic, LaunchPlan, Severity
 from ....compiler.spec.examples import IMAGE as USUAL
 from ..._shared.kubernetes_formats import IMAGE
 from ..config import SITES, requested_cloud

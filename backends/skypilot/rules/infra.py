@@ -3,8 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from ....compiler.diagnostics.diagnostic import Diagnostic, Severity, nearest
-from ....compiler.plan.launch_plan import LaunchPlan
+from ....compiler.api import Diagnostic, LaunchPlan, Severity, nearest
 from .. import schema, task
 from ..config import SITES, requested_cloud
 from ..options import SkypilotOptions, infra_cloud

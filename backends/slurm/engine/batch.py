@@ -124,7 +124,7 @@ class BatchAttempt:
                 print(f"warning: {why}", file=sys.stderr)
 
     def _skip_reason(self) -> tuple[int, str] | None:
-        """Return the exit code and the reason if the job must not run, although Slurm has restarted it, else None."""
+        """Return the exit code and the reason if the job must not run although Slurm has started it, else None."""
         if self.run.is_stopped:
             return DONE, "stopped by jobctl stop before it started"
         # since 24.05, Slurm also requeues a job that exits with 0 during a preemption's GraceTime
@@ -136,10 +136,10 @@ class BatchAttempt:
         return None
 
     def _task_words(self, srun: list[str]) -> list[str]:
-        bash = srun.index("launch.sh") - 1
+        position = srun.index("launch.sh") - 1
         os.environ.update(container_environment(self.place.settings, os.environ))
         container = container_options(self.place.settings, self.artifact, self.run.path, self.place.project)
-        return [*srun[:bash], *container, "bash", str(self.artifact / "launch.sh"), *srun[bash + 2 :]]
+        return [*srun[:position], *container, "bash", str(self.artifact / "launch.sh"), *srun[position + 2 :]]
 
     def _task_environment(self) -> dict[str, str]:
         environ = task_environment(os.environ)
@@ -179,11 +179,12 @@ class BatchAttempt:
         del group_environ["JOBC_STEP_TASKS"]  # describes the ranks' step
         group_environ.pop(STDERR, None)
         try:
-            self._groups.start(group_words, group_environ, self.run.path)
+            try:
+                self._groups.start(group_words, group_environ, self.run.path)
+            except OSError as error:
+                print(f"error: cannot start the command of a group: {error.strerror}", file=sys.stderr)
+                return CRASHED
             return self.run.worst_exit(self._run_tasks(words, environ), self.place.job.nodes)
-        except OSError as error:
-            print(f"error: cannot start the command of a group: {error.strerror}", file=sys.stderr)
-            return CRASHED
         finally:
             self._groups.end()
 
@@ -203,7 +204,7 @@ class BatchAttempt:
         failed_at: float | None = None
         while srun.poll() is None:
             self._receive_signals(LOOK_S)
-            if not self._groups.failure and self._groups.have_failed():
+            if not self._groups.failure and self._groups.check_for_failure():
                 print(f"error: {self._groups.failure}; stopping the ranks", file=sys.stderr, flush=True)
                 self._signal_steps()
             if not first.exists():  # no failure, or it was removed because the ranks restart in place

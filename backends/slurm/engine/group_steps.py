@@ -37,7 +37,7 @@ class GroupSteps:
                 )
             self._steps.append(step)
 
-    def have_failed(self) -> bool:
+    def check_for_failure(self) -> bool:
         """Return whether a command has failed, and set `failure`."""
         for number, step in enumerate(self._steps, 1):
             code = step.poll()
@@ -47,7 +47,7 @@ class GroupSteps:
 
     def end(self) -> None:
         """End the commands that are still running. On SIGTERM, srun ends its tasks."""
-        self.have_failed()
+        self.check_for_failure()
         for step in self._steps:
             step.terminate()
         for step in self._steps:

@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ....runtime.engines.artifact_location import Place, is_complete_run
 from ....runtime.engines.check_table import Table
@@ -24,7 +24,7 @@ from ....runtime.engines.print_logs import print_logs
 from ....runtime.engines.starting_engine import StartingEngine, parse_positive_number
 from ....runtime.exit_codes import CRASHED
 from ....runtime.node.node_start import exec_program, run_program
-from ....runtime.run_folder.run import Run, jobctl_command, quote_shell_word
+from ....runtime.run_folder.run import Run, quote_shell_word
 from ....runtime.run_folder.run_secrets import delete_run_secrets, saved_secrets
 from ....runtime.system.failure import Failure, print_failure
 from ....runtime.system.streams import client_output_lines
@@ -193,8 +193,8 @@ class SlurmEngine(StartingEngine):
     def _add_after_option(self, parser: argparse.ArgumentParser) -> None:
         kinds = "afterany:ID, afternotok:ID and singleton, as in sbatch --dependency"
         text = f"start after job ID has succeeded; also {kinds}; added to queue.after"
-        how: dict[str, Any] = {"metavar": "ID", "action": "append", "default": [], "type": dependency_from_after_option}
-        parser.add_argument("--after", help=text, **how)
+        parse = dependency_from_after_option
+        parser.add_argument("--after", metavar="ID", action="append", default=[], type=parse, help=text)
 
     def begin(self, options: argparse.Namespace) -> int | None:
         """If the job was started with `sbatch job.sbatch` and Slurm has restarted it since, print its run."""
@@ -225,9 +225,7 @@ class SlurmEngine(StartingEngine):
             with self._queue.submitted_job([*words, script, str(run.path), str(new.attempt)]) as job_id:
                 new.keep()
                 record_queued_job(run.path, new.attempt, job_id)
-        print(f"run {run.id} in {quote_shell_word(str(run.path))}, job {job_id}")
-        print(f"  follow: {jobctl_command(new.artifact, 'logs')} --follow")
-        print(f"  stop:   {jobctl_command(new.artifact, 'stop')}", flush=True)
+        new.print_started(f" in {quote_shell_word(str(run.path))}, job {job_id}")
         return self._print_until_end(run) if options.how == "wait" else 0
 
     def _print_until_end(self, run: Run) -> int:

@@ -122,12 +122,9 @@ class SlurmQueue:
         match = re.search("MaxTime=([0-9:-]+)", shown)
         if match and time_limit_seconds(limit) > time_limit_seconds(match[1]):
             return f"a time limit of {limit}, but partition {partition} allows only {match[1]}"
-        sizes = (
-            self._capture_output("sinfo", "--noheader", f"--partition={partition}", "--format=%c")
-            .replace("+", "")
-            .split()
-        )
-        largest = max((size for size in map(number_or_none, sizes) if size is not None), default=None)
+        sizes = self._capture_output("sinfo", "--noheader", f"--partition={partition}", "--format=%c").split()
+        numbers = (number_or_none(size.replace("+", "")) for size in sizes)
+        largest = max((number for number in numbers if number is not None), default=None)
         if largest is not None and (number_or_none(cores) or 0) > largest:
             return f"{cores} cores per node, but nodes of partition {partition} have at most {largest}"
         return ""

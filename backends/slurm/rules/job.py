@@ -3,8 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from ....compiler.diagnostics.diagnostic import Diagnostic, Severity, nearest
-from ....compiler.plan.launch_plan import LaunchPlan
+from ....compiler.api import Diagnostic, LaunchPlan, Severity, nearest
 from ..._shared.sbatch_options import AFTER
 from ..option_values import EARLY_S, seconds_before_limit, tasks_per_node
 from ..options import SlurmOptions

@@ -8,7 +8,7 @@ from ....compiler.diagnostics.diagnostic import Diagnostic, Severity, join_with_
 from ....compiler.emit.extra_entries import Path, check_extra_entries
 from ....compiler.plan.launch_plan import LaunchPlan
 from ..._shared import sbatch_options
-from ..option_tables import OURS, SRUN, SRUN_OPTIONS, SRUN_SINCE
+from ..option_tables import OURS, SINCE_OF_BOTH, SRUN, SRUN_OPTIONS
 from ..option_values import format_option
 from ..options import SlurmOptions
 
@@ -69,7 +69,7 @@ def check_version_specific_option(plan: LaunchPlan, options: SlurmOptions) -> It
     site = options.version
     for program in PROGRAMS:
         for name in getattr(options, program.section):
-            since, gone = SRUN_SINCE.get(name, site), sbatch_options.GONE.get(name, "99.99")
+            since, gone = SINCE_OF_BOTH.get(name, site), sbatch_options.GONE.get(name, "99.99")
             key, title = f"backend.{program.section}.{name}", f"{program.name} of Slurm {site} has no option --{name}"
             if not re.fullmatch(LONG, name):
                 continue  # JC4303

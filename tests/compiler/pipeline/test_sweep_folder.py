@@ -77,10 +77,17 @@ def test_points_that_need_other_files_or_nodes_are_in_other_directories() -> Non
     assert [folder.place for folder in folders(*words)] == ["s+nodes=2/slurm", "s+nodes=4/slurm"]
 
 
-def test_a_limit_of_several_job_arrays_is_a_warning() -> None:
-    words = ("backend=slurm", "name=s", "seed=0,1", "nodes=2,4", "backend.array_limit=1")
-    _, (warning,) = group_points_into_folders(compile_sweep(CompileRequest(words, OWN_SCRIPT)))
-    assert warning.code == "JC4308" and "--nodes" in warning.because
+@pytest.mark.parametrize(
+    ("words", "because"),
+    [
+        (("nodes=2,4",), "differ in --nodes"),
+        (("backend.groups=[{command: x}]",), "no job arrays of heterogeneous jobs"),
+    ],
+)
+def test_a_limit_of_several_job_arrays_is_a_warning(words: tuple[str, ...], because: str) -> None:
+    request = CompileRequest(("backend=slurm", "name=s", "seed=0,1", "backend.array_limit=1", *words), OWN_SCRIPT)
+    _, (warning,) = group_points_into_folders(compile_sweep(request))
+    assert warning.code == "JC4308" and because in warning.because
 
 
 @pytest.mark.parametrize(

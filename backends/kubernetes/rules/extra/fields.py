@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .....compiler.diagnostics.diagnostic import Diagnostic, nearest
-from .....compiler.plan.launch_plan import LaunchPlan
+from .....compiler.api import Diagnostic, LaunchPlan, nearest
+from .....compiler.emit.render import evaluate_document
 from .....compiler.spec.derived_variables import is_derived
 from .....compiler.spec.secret_scan import is_secret_name
 from ...._shared import kubernetes_fields as fields
@@ -47,7 +47,7 @@ def check_unknown_document(plan: LaunchPlan, options: KubernetesOptions) -> Iter
 
 def check_inconsistent_pod(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4550: a container without an image, a volume without a source, or a mount of a volume that does not exist."""
-    volumes = [volume["name"] for volume in pod_volumes(plan)]
+    volumes = [volume["name"] for volume in evaluate_document(pod_volumes(plan), plan, options, "")]
     for path, why in forms.find_pod_inconsistencies(extra_pod_spec(options), ("node",), volumes):
         key = ".".join((KEY, POD, "spec", *path))
         because = "the API server would reject the job"

@@ -11,8 +11,7 @@ Pod"; "Container Lifecycle Hooks"; "Sidecar Containers"; KEP-3521 (schedulingGat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from .....compiler.diagnostics.diagnostic import Diagnostic, Severity
-from .....compiler.plan.launch_plan import LaunchPlan
+from .....compiler.api import Diagnostic, LaunchPlan, Severity
 from ...extra_fields import KEY
 from ...options import KubernetesOptions
 from .fields import validated_extra

@@ -74,17 +74,16 @@ def _parse_gigabytes(size: Any) -> float | None:
 
 def check_priority(task: FinishedTask) -> Iterator[Diagnostic]:
     """JC4714: a priority that is neither an integer in SkyPilot's range nor a valid class name."""
-    resources = task.section("resources")
-    field = "priority" if "priority" in resources else "priority_class"
-    value, key = resources.get(field), task.key_that_set(("resources", field))
     because = "a priority must be an integer from -1000 to 1000, or a class name of a-z, 0-9, dash and dot"
-    # numbers such as 0.5 or 010 would also be valid class names
-    if re.fullmatch(r"[-+]?([0-9]+|[0-9]*\.[0-9]+)", str(value)):
-        if type(value) is not int or not -1000 <= value <= 1000:
-            hint = f"{key}={round(max(-1000, min(1000, float(str(value)))))}"
-            yield Diagnostic("JC4714", f"priority {value} is invalid", because, hint, key=key)
-    elif isinstance(value, str) and not re.fullmatch(DNS_NAME, value):
-        yield Diagnostic("JC4714", f"{value!r} is not a priority class", because, f"{key}=high", key=key)
+    for field in ("priority", "priority_class"):
+        value, key = task.section("resources").get(field), task.key_that_set(("resources", field))
+        # numbers such as 0.5 or 010 would also be valid class names
+        if re.fullmatch(r"[-+]?([0-9]+|[0-9]*\.[0-9]+)", str(value)):
+            if type(value) is not int or not -1000 <= value <= 1000:
+                hint = f"{key}={round(max(-1000, min(1000, float(str(value)))))}"
+                yield Diagnostic("JC4714", f"priority {value} is invalid", because, hint, key=key)
+        elif isinstance(value, str) and not re.fullmatch(DNS_NAME, value):
+            yield Diagnostic("JC4714", f"{value!r} is not a priority class", because, f"{key}=high", key=key)
 
 
 def check_invalid_pod_label(task: FinishedTask) -> Iterator[Diagnostic]:
@@ -96,9 +95,10 @@ def check_invalid_pod_label(task: FinishedTask) -> Iterator[Diagnostic]:
         if not re.fullmatch(LABEL_KEY, name) or not re.fullmatch(LABEL_VALUE, value):
             key = task.key_that_set(("resources", "labels", name))
             title = f"{key}={value!r} is not a valid label"
-            form = "at most 63 of the characters A-Za-z0-9-_. and start and end with a letter or digit"
+            because = "a label value must have at most 63 characters, all from A-Za-z0-9-_., and must start and end"
+            because += " with a letter or digit"
             hint = f"{key}={re.sub(r'[^A-Za-z0-9]+', '-', value)[:63].strip('-')}"
-            yield Diagnostic("JC4717", title, f"a label value must have {form}", hint, key=key)
+            yield Diagnostic("JC4717", title, because, hint, key=key)
 
 
 def check_invalid_port(task: FinishedTask) -> Iterator[Diagnostic]:

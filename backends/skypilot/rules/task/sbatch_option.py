@@ -10,6 +10,7 @@ from typing import Any
 
 from .....compiler.diagnostics.diagnostic import Diagnostic, join_with_or
 from ...._shared import sbatch_options
+from ...._shared.sbatch_options import EXCLUSIVE
 from ...finished_task import SBATCH, FinishedTask
 
 # sbatch options that SkyPilot sets itself (it drops the user's with a warning) -> the job key to set instead.
@@ -66,12 +67,17 @@ def _check_option(task: FinishedTask, key: str, option: str, value: Any) -> Iter
     elif option == "time" and not re.fullmatch(SBATCH_TIME, str(value), re.IGNORECASE):
         because = "sbatch expects minutes, HH:MM:SS or D-HH:MM:SS, and SkyPilot passes the value on unchanged"
         hint = f'{key}="12:00:00"'
-    elif option == "exclusive" and str(value).lower() not in ("none", "true", "false", *sbatch_options.EXCLUSIVE):
-        because = f"sbatch accepts the option without a value, or with one of {', '.join(sbatch_options.EXCLUSIVE)}"
+    elif option == "exclusive" and value is not None and not _is_exclusive_value(value):
+        because = f"sbatch accepts the option without a value, or with one of {', '.join(EXCLUSIVE)}"
         hint = f"{key}=true"
     else:
         return
     yield Diagnostic("JC4716", title, because, hint, key=key)
+
+
+def _is_exclusive_value(value: Any) -> bool:
+    """Return whether SkyPilot writes --exclusive as sbatch expects it. It writes a Boolean without a value."""
+    return isinstance(value, bool) or str(value).lower() in EXCLUSIVE
 
 
 def _option_hint(key: str, meant: list[str]) -> str:
