@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from jobc.compiler.cli import main
-from jobc.compiler.pipeline.jobctl_program import ProgramContents
+from jobc.compiler.pipeline.jobctl_program import EVERYTHING
 from jobc.compiler.pipeline.jobctl_program import pack_program as packed_program
 from jobc.compiler.plugins.registry import find_plugins
 
@@ -18,7 +18,8 @@ from jobc.compiler.plugins.registry import find_plugins
 def write_program(folder: Path, uses_trainer: bool = True, backend: str = "") -> Path:
     """Write `jobctl` as in an artifact. uses_trainer: whether the job runs the bundled trainer"""
     program = folder / "jobctl"
-    packed = packed_program(ProgramContents(uses_trainer), find_plugins()[backend].folder if backend else None).content
+    contents = EVERYTHING._replace(trainer=uses_trainer)
+    packed = packed_program(contents, find_plugins()[backend].folder if backend else None).content
     program.write_bytes(packed)
     program.chmod(0o755)
     return program

@@ -36,6 +36,6 @@ class LocalEngine(OneMachineEngine):
 def ENGINE(job: Job) -> StartingEngine:
     if job.nodes == 1:
         return LocalEngine(job)
-    from ...runtime.engines.hosts_engine import HostsEngine  # needed only with several nodes
+    from ...runtime.engines.hosts_engine import HostsEngine  # packed only into jobs with several nodes
 
     return HostsEngine(job)

@@ -40,7 +40,7 @@ from ..plugins.registry import PACKAGE, check_defaults, find_plugins
 from ..spec.job_spec import open_keys
 from . import common_files
 from .canonical_order import sort_overrides
-from .jobctl_program import ProgramContents, pack_program, pack_program_for_nodes
+from .jobctl_program import job_program_contents, pack_program, pack_program_for_nodes
 from .plugin_calls import (
     backends_supporting,
     diagnose_plugin_errors,
@@ -186,7 +186,7 @@ def compile_point(request: CompileRequest, overrides: Sequence[Override], loader
     path = f"{plan.run.folder}/{backend.name}"
     ignored = {item.demand.key: item.typed for item in missing}
     settings = common_files.emit_job_json(render, plan, backend, ignored)
-    contents = ProgramContents(plan.uses_trainer)
+    contents = job_program_contents(plan, spec.point is not None)
     if isinstance(backend, FileEmbeddingBackend):
         with diagnose_plugin_errors(chosen, "carry"):
             files = list(backend.carry(files, settings, pack_program_for_nodes(contents, chosen.folder)))

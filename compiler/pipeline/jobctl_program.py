@@ -1,7 +1,7 @@
 """jobctl, the packed program in every artifact.
 
-The program contains the verbs with the backend's engine, the programs that run on nodes, and everything that these
-import. A job with the bundled trainer gets the whole trainer. Inside the program,
+The program contains the modules that the job may need: the verbs with the backend's engine, the programs that run on
+nodes, and everything that these import. A job with the bundled trainer gets the whole trainer. Inside the program,
 runtime/, trainer/ and the engine are named jobc_runtime, jobc_trainer and jobc_engine. The nodes must have bash and
 Python with torch, but not jobc.
 """
@@ -22,6 +22,7 @@ from ...runtime.__main__ import PROGRAMS, VERBS
 from ...runtime.system import user_cache
 from .. import file_states
 from ..emit.artifact import PROGRAM, Artifact
+from ..plan.launch_plan import LaunchPlan
 from ..plugins.registry import PACKAGE
 
 ENGINE, RUNTIME, TRAINER = "jobc_engine", "jobc_runtime", "jobc_trainer"  # in jobctl
@@ -32,14 +33,42 @@ _OF_JOBC = re.compile(rb"^( *from )(?:\.{2,}|jobc\.)(runtime|trainer)\b", re.MUL
 _ENGINE_ON_NODES = ("batch", "job_variables", "join")  # an engine's modules
 _ON_NODES = (
     "container", "depot", "launch", "mpi", "node", "node_failure", "rank", "reach", "spawn", "steps",
-    "supervise", "task",
+    "supervise",
 )  # fmt: skip
 _VERB_FILES = ("engines/check_table.py", *(f"verbs/{name}.py" for name in (*VERBS, "help")))
 _PROGRAM_FILES = tuple(f"{PROGRAMS[name]}/{name}.py" for name in _ON_NODES)
 _OF_TRAINER = (f"{TRAINER}/smoke.py", f"{TRAINER}/script.py")  # packed for the nodes of every job
+# Modules that only jobs with a certain feature need. Other jobs never call the functions that import them, so these
+# imports are ignored; imports at the top of a module always count. A feature's modules are packed together.
+OF_FEATURES = {
+    "bucket": (
+        "runtime/storage/bucket",
+        "runtime/storage/bucket_mirror",
+        "runtime/storage/bucket_run",
+        "runtime/storage/depot",
+    ),
+    "container": ("runtime/containers/container",),
+    "gpus": ("runtime/system/gpus",),
+    "hosts": ("runtime/engines/hosts_engine", "runtime/node/task"),
+    "mpirun": ("runtime/ranks/mpi",),
+    "nodes": ("runtime/network/network", "runtime/preflight/peer_checks", "runtime/supervisor/links"),
+    "prefetch": ("runtime/verbs/downloads",),
+    "secrets": ("runtime/node/job_secrets",),
+    "shared_code": ("runtime/preflight/code_digest",),
+    "snapshot": ("runtime/code/snapshot",),
+    "srun": ("runtime/ranks/tasks",),
+    "steps": ("runtime/ranks/steps", "runtime/ranks/then", "runtime/supervisor/run_after_lines"),
+    "sweep": (
+        "engine/job_array",
+        "runtime/engines/sweep_engine",
+        "runtime/run_folder/points_file",
+        "runtime/verbs/submit_sweep",
+        "runtime/verbs/sweep_points",
+    ),
+}
 # Matches imports in functions too. ast.parse() finds the same imports (tests/compiler/pipeline/test_library.py), but
 # takes 100 ms.
-_IMPORT = re.compile(r"^ *from (\.+|jobc_)([\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
+_IMPORT = re.compile(r"^( *)from (\.+|jobc_)([\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 _FOR_TYPES = re.compile(r"^if TYPE_CHECKING:\n(?: .*\n|\n)+", re.MULTILINE)
 
 
@@ -49,11 +78,37 @@ class ProgramContents(NamedTuple):
     trainer: whether it contains the whole bundled trainer.
     verbs: whether it contains the part that runs on the submitting machine.
     nodes: whether it contains the part that runs on the nodes.
+    features: the keys of OF_FEATURES whose modules it contains.
     """
 
-    trainer: bool
+    trainer: bool = False
     verbs: bool = True
     nodes: bool = True
+    features: tuple[str, ...] = ()
+
+
+EVERYTHING = ProgramContents(trainer=True, features=tuple(OF_FEATURES))
+
+
+def job_program_contents(plan: LaunchPlan, is_point: bool = False) -> ProgramContents:
+    """Return what a job's jobctl contains. is_point: whether the job is a point of a sweep"""
+    is_used = {
+        "bucket": plan.run.storage == "object",
+        "container": plan.container.is_entered,
+        "gpus": plan.topology.gpus > 0,
+        "hosts": plan.topology.nodes > 1,  # an engine that always needs this feature imports it at the top
+        "mpirun": plan.launcher == "mpirun",
+        "nodes": plan.topology.nodes > 1,
+        "prefetch": bool(plan.caches.prefetch),
+        "secrets": bool(plan.secrets),
+        "shared_code": plan.code.kind == "shared",
+        "snapshot": plan.code.kind in ("snapshot", "rsync"),
+        "srun": plan.launcher == "srun",
+        "steps": bool(plan.setup.before or plan.setup.per_node or plan.setup.then or plan.setup.after),
+        "sweep": False,
+    }
+    names = OF_FEATURES if is_point else (name for name in OF_FEATURES if is_used[name])  # all points share one jobctl
+    return ProgramContents(trainer=plan.uses_trainer, features=tuple(names))
 
 
 @cache
@@ -90,7 +145,10 @@ def select_modules(contents: ProgramContents, backend: Path | None = None) -> di
     __main__.py comes first, and the others are sorted.
     """
     files = find_source_files() | _engine_files(backend)
-    remaining = [path for path in files if _is_root(path, contents)]
+    of_features = {name: [f"jobc_{path}.py" for path in paths] for name, paths in OF_FEATURES.items()}
+    barred = {path for name, paths in of_features.items() if name not in contents.features for path in paths}
+    together = {path: paths for paths in of_features.values() for path in paths}
+    remaining = [path for path in files.keys() - barred if _is_root(path, contents)]
     empty = set() if contents.verbs else {f"{ENGINE}/__init__.py"}  # this module imports the verbs' part of the engine
 
     def read_packed_file(path: str) -> bytes:
@@ -102,7 +160,10 @@ def select_modules(contents: ProgramContents, backend: Path | None = None) -> di
         if path in files and path not in needed:
             needed[path] = read_packed_file(path)
             packages = [f"{folder}/__init__.py" for folder in accumulate(path.split("/")[:-1], "{}/{}".format)]
-            remaining += [*packages, *_imported_paths(path, needed[path])]
+            imported = [
+                other for other, is_at_top in _imported_paths(path, needed[path]) if is_at_top or other not in barred
+            ]
+            remaining += [*packages, *together.get(path, ()), *imported]
     return {"__main__.py": read_packed_file(f"{RUNTIME}/__main__.py")} | {path: needed[path] for path in sorted(needed)}
 
 
@@ -142,20 +203,20 @@ def rename_imports(text: bytes) -> bytes:
     return _OF_JOBC.sub(rb"\1jobc_\2", text)
 
 
-def _imported_paths(path: str, text: bytes) -> Iterator[str]:
-    """Yield each path that `from ..package.module import name` may refer to: the module, the package, or a module
-    `name`.
+def _imported_paths(path: str, text: bytes) -> Iterator[tuple[str, bool]]:
+    """Yield each path that `from ..package.module import name` may refer to (the module, the package, or a module
+    `name`), and whether the import is at the top of the file instead of in a function.
     """
     if not path.endswith(".py"):
         return
     source = text.decode("utf-8")
     if "TYPE_CHECKING" in source:
         source = _FOR_TYPES.sub("", source)
-    for dots, module, names in _IMPORT.findall(source):
+    for indent, dots, module, names in _IMPORT.findall(source):
         above = path.split("/")[: -len(dots)] if dots.startswith(".") else []
         base = "/".join([*above, *filter(None, (module if above else f"jobc_{module}").split("."))])
         for stem in (base, f"{base}/__init__", *(f"{base}/{name}" for name in re.findall(r"\w+", names))):
-            yield f"{stem}.py"
+            yield f"{stem}.py", not indent
 
 
 def _pack_zip(files: Mapping[str, bytes], method: int) -> bytes:

@@ -90,13 +90,13 @@ class Place:
         engine = self.engine()
         if not self.is_sweep:
             return engine
-        from .sweep_engine import SweepEngine  # needed only in a sweep
+        from .sweep_engine import SweepEngine  # packed only in a sweep's jobctl
 
         return SweepEngine(engine)
 
     def location_of_point(self, named: str, named_run: str) -> Place:
         """Return the artifact in a point's run. named_run: the sweep's run, or "" for the newest. Raises Failure."""
-        from ..run_folder.points_file import read_points  # needed only in a sweep
+        from ..run_folder.points_file import read_points  # these two are packed only in a sweep's jobctl
         from .sweep_engine import SweepEngine
 
         sweep = self.choose_run(named_run)

@@ -44,7 +44,7 @@ class OneMachineEngine(StartingEngine):
         """Raise Failure, or exit, if this machine lacks GPUs, secrets, the environment, the port or the code."""
         least = self.job.settings.get("gpus")
         if isinstance(least, int) and least:
-            from ..system.gpus import missing_gpus_reason, usable_gpu_count  # needed only in jobs with GPUs
+            from ..system.gpus import missing_gpus_reason, usable_gpu_count  # packed only in jobs with GPUs
 
             if message := missing_gpus_reason(usable_gpu_count(os.environ), least):
                 title, _, hint = message.partition("\n")

@@ -144,7 +144,7 @@ def copy_user_code(place: Place, engine: StartingEngine, new: NewRun) -> None:
     code: Any = place.settings.get("code")
     if not isinstance(code, dict) or code.get("kind") not in ("snapshot", "rsync"):
         return
-    from ..code.snapshot import copy_code  # needed only in such jobs
+    from ..code.snapshot import copy_code  # packed only in such jobs
 
     root = Path(place.project, code["root"])
     copy_code(

@@ -155,7 +155,7 @@ def job_variables(artifact: Path, read: NodeSettings, payload: str, environ: Map
         variables["JOBC_DATA_DIR"] = os.path.join(project, read.data)
     steps: list[Callable[[], Mapping[str, str]]] = []
     if read.secrets and "JOBC_INSIDE" not in environ:  # in a container, these are inherited
-        from .job_secrets import read_job_secrets  # needed only in jobs with secrets
+        from .job_secrets import read_job_secrets  # packed only in jobs with secrets
 
         steps.append(partial(read_job_secrets, read.secrets, environ, payload))
     if read.container is not None:

@@ -70,7 +70,7 @@ def check_lines(settings: NodeSettings, command: Sequence[str] = ()) -> Iterator
     if name := os.environ.get("JOBC_NODE_NAME"):  # the engine's name for this node
         yield f"name\t{name}"
     if settings.nodes > 1:
-        from .peer_checks import check_with_peers  # needed only in jobs with several nodes
+        from .peer_checks import check_with_peers  # packed only in jobs with several nodes
 
         results = check_with_peers(settings, command)
     else:
@@ -95,7 +95,7 @@ def checks_of_this_node(settings: NodeSettings, command: Sequence[str]) -> Itera
     yield SameOnAllNodes("python", "python " + ".".join(version.split(".")[:2]), SAME_ENVIRONMENT)
     yield from check_command(command if settings.storage == "shared" else command[:1])  # a script is sent with the run
     if command and settings.code_kind == "shared":
-        from .code_digest import compute_code_digest  # needed only in jobs with code=shared
+        from .code_digest import compute_code_digest  # packed only in jobs with code=shared
 
         code = Path.cwd()
         hint = f"make {code} the same on all nodes, for example with code=snapshot"
@@ -103,7 +103,7 @@ def checks_of_this_node(settings: NodeSettings, command: Sequence[str]) -> Itera
     yield from check_run_root(Path(os.environ.get("JOBC_RUN_ROOT") or Path(os.environ["JOBC_RUN_DIR"]).parent.parent))
     yield from check_data(os.environ.get("JOBC_DATA_DIR") or settings.data)
     if command and settings.gpus:
-        from ..system import gpus  # needed only in jobs with GPUs
+        from ..system import gpus  # packed only in jobs with GPUs
 
         found = gpus.list_gpus(os.environ)
         yield from check_gpus(found, settings.gpus)

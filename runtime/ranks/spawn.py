@@ -31,7 +31,7 @@ def main(argv: list[str]) -> int:
     """Run the ranks and return the exit code. If one exits with 75, the others keep running: all save together."""
     options, command = argv[: argv.index("--")], argv[argv.index("--") + 1 :]
     if options[:1] == ["--task"]:
-        from .tasks import run_task  # needed only in jobs with launcher=srun
+        from .tasks import run_task  # packed only in jobs with launcher=srun
 
         return run_task(command, int(options[1]), float(options[2]))
     signals = SignalQueue([*PASSED_ON, signal.SIGCHLD])

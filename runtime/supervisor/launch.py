@@ -78,7 +78,7 @@ class _NodeLaunch:
             _become_shell([*(words or SHELL)])
         wanted = os.environ.get("JOBC_GPU_TYPE", "")
         if wanted and payload in ("train", "check"):
-            from ..system import gpus  # needed only in jobs with GPUs
+            from ..system import gpus  # packed only in jobs with GPUs
 
             is_good, message = gpus.compare_gpu_types(gpus.list_gpus(os.environ), wanted)
             if not is_good:
@@ -118,7 +118,7 @@ class _NodeLaunch:
 
     def _set_network(self) -> None:
         """Set this node's variables for NCCL and Gloo. Raises Failure if the node lacks the network."""
-        from ..network import network  # needed only in jobs with several nodes
+        from ..network import network  # packed only in jobs with several nodes
 
         read, head = self.read, os.environ["JOBC_HEAD_ADDR"]
         asked = read.network_profile, read.interface, read.gpus

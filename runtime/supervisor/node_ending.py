@@ -85,7 +85,7 @@ class NodeEnding:
 
     def _run_after(self, verdict: Verdict) -> Verdict:
         """Run the lines of `after` once all nodes' ranks have ended. If the lines fail, a success becomes a crash."""
-        from .run_after_lines import job_exit_code, run_after  # needed only in jobs with `after`
+        from .run_after_lines import job_exit_code, run_after  # packed only in jobs with `after`
 
         began = time.monotonic()
         until = max(self.supervisor.time_is_up_at, began) + self.supervisor.grace_s

@@ -38,7 +38,7 @@ class PeerNodes:
         self.others = [number for number in range(nodes) if number != node]
         self.links: SupervisorLinks | None = None
         if self.others:
-            from .links import HeadLinks, LinkToHead  # needed only in jobs with several nodes
+            from .links import HeadLinks, LinkToHead  # packed only in jobs with several nodes
 
             self.links = HeadLinks(run, node, nodes) if node == 0 else LinkToHead(run, node, head)
         self.watched = range(1, nodes) if node == 0 else (0,)

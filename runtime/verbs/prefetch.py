@@ -19,7 +19,7 @@ def main(argv: list[str]) -> int:
     if not items:
         print("nothing to download: caches.prefetch is empty")
         return 0
-    from .downloads import download_items  # needed only in jobs that download something
+    from .downloads import download_items  # packed only in jobs that download something
 
     download_items(place, items)
     return 0

@@ -173,7 +173,7 @@ def choose_device(env: RankEnvironment) -> torch.device:
     """
     num_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if env.gpus is not None and num_gpus < env.gpus:
-        from ...runtime.system import gpus  # needed only in jobs with GPUs
+        from ...runtime.system import gpus  # this module is packed only in jobs with GPUs
 
         raise BrokenInput(gpus.describe_usable_gpus(num_gpus, env.gpus), hint=gpus.HINT)
     if num_gpus == 0 or env.gpus == 0:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ....compiler.api import Diagnostic, LaunchPlan, Severity
 from ....compiler.emit.render import evaluate_document
-from ....compiler.pipeline.jobctl_program import ProgramContents, pack_program_for_nodes
+from ....compiler.pipeline.jobctl_program import job_program_contents, pack_program_for_nodes
 from ....compiler.spec.examples import IMAGE
 from ..config_map import compressed_jobctl_lines
 from ..names import LONGEST, is_valid_object_name, longest_pod_name, object_name, plan_digest, to_json
@@ -71,9 +71,7 @@ def check_large_job(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Di
 
     The job's own text appears in launch.sh and several times in job.json.
     """
-    program = compressed_jobctl_lines(
-        pack_program_for_nodes(ProgramContents(plan.uses_trainer), Path(__file__).parents[1])
-    )
+    program = compressed_jobctl_lines(pack_program_for_nodes(job_program_contents(plan), Path(__file__).parents[1]))
     total_kib = (len(program.text) + 6 * len(to_json(plan).encode())) >> 10
     if total_kib > MOST_CONFIG_KIB:
         because = f"the artifact is sent in a ConfigMap of at most {MOST_CONFIG_KIB} KiB; this one would be {total_kib}"

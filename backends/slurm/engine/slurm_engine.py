@@ -253,7 +253,7 @@ class SlurmEngine(StartingEngine):
         if words:
             raise Failure(f"{words[0]} needs --point", "jobctl submit --help", 2)
         require_client()
-        from .job_array import start_array  # needed only in a sweep
+        from .job_array import start_array  # packed only into a sweep's jobctl
 
         return start_array(sweep, self._queue, options)
 

@@ -1,4 +1,4 @@
-"""Which modules are packed into jobctl: those of its programs, with everything that they import."""
+"""Which modules are packed into jobctl: those that a job can need, with everything that they import."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from collections.abc import Mapping, Set
 from functools import cache
 from pathlib import Path
 
@@ -16,6 +17,8 @@ import pytest
 from jobc.compiler import file_states
 from jobc.compiler.pipeline import jobctl_program
 from jobc.compiler.pipeline.jobctl_program import (
+    EVERYTHING,
+    OF_FEATURES,
     ProgramContents,
     find_source_files,
     pack_program,
@@ -26,11 +29,45 @@ from jobc.compiler.pipeline.sweeps import compile_sweep, group_points_into_folde
 from jobc.compiler.pipeline.types import CompileRequest, SweepFolder
 from jobc.compiler.plugins.registry import find_plugins
 
+OF_A_COMMAND = EVERYTHING._replace(trainer=False)
 PARTS = {
-    "a command": ProgramContents(trainer=False),
-    "the trainer": ProgramContents(trainer=True),
-    "verbs": ProgramContents(trainer=False, nodes=False),
-    "nodes": ProgramContents(trainer=False, verbs=False),
+    "a command": ProgramContents(),
+    "a command with everything": OF_A_COMMAND,
+    "the trainer": EVERYTHING,
+    "verbs": ProgramContents(nodes=False),
+    "nodes": ProgramContents(verbs=False),
+    **{f"feature {name}": ProgramContents(features=(name,)) for name in OF_FEATURES},
+}
+FEATURE_OF = {f"jobc_{path}.py": feature for feature, paths in OF_FEATURES.items() for path in paths}
+OPTIONAL = {*FEATURE_OF}
+# Modules that import those of a feature in a function, which they call only in jobs that have the feature.
+IMPORTERS = {
+    "bucket": {"engine/join", "runtime/node/join_attempt"},
+    "container": set[str](),
+    "gpus": {
+        "runtime/engines/one_machine",
+        "runtime/preflight/node_checks",
+        "runtime/supervisor/launch",
+        "trainer/dist/process_group",
+    },
+    "hosts": {"engine"},
+    "mpirun": set[str](),
+    "nodes": {"runtime/preflight/node_checks", "runtime/supervisor/launch", "runtime/supervisor/peers"},
+    "prefetch": {"runtime/verbs/prefetch"},
+    "secrets": {"runtime/node/node"},
+    "shared_code": {"runtime/preflight/node_checks"},
+    "snapshot": {"runtime/engines/starting_engine"},
+    "srun": {"runtime/ranks/spawn"},
+    "steps": {"runtime/supervisor/node_ending"},
+    "sweep": {
+        "engine/slurm_engine",
+        "runtime/engines/artifact_location",
+        "runtime/verbs/help",
+        "runtime/verbs/logs",
+        "runtime/verbs/status",
+        "runtime/verbs/stop",
+        "runtime/verbs/submit",
+    },
 }
 
 
@@ -52,34 +89,69 @@ def imports(path: str, text: bytes) -> set[str]:
 
 @pytest.mark.parametrize("backend", find_plugins())
 @pytest.mark.parametrize("part", PARTS)
-def test_what_a_module_imports_is_there(part: str, backend: str) -> None:
-    folder = find_plugins()[backend].folder
-    packed, every = select_modules(PARTS[part], folder), select_modules(PARTS["the trainer"], folder).keys()
-    missing = {
-        (path, other)
+def test_what_a_module_imports_is_there_unless_only_other_jobs_need_it(part: str, backend: str) -> None:
+    packed = select_modules(PARTS[part], find_plugins()[backend].folder)
+    missing = missing_imports(packed, select_modules(EVERYTHING, find_plugins()[backend].folder).keys())
+    assert {feature for feature, _ in missing}.isdisjoint(PARTS[part].features)
+    mistakes = {(feature, path) for feature, path in missing if path not in IMPORTERS.get(feature, ())}
+    assert not mistakes, "called only in jobs with the feature? Then name it in IMPORTERS; else import it at the top"
+    assert "__main__.py" in packed and {path for path in packed if path.endswith("/__init__.py")}
+
+
+def missing_imports(packed: Mapping[str, bytes], every: Set[str]) -> set[tuple[str, str]]:
+    """Return (feature, module that imports one of its modules) where the feature is not packed. For a module without a
+    feature, this is its path.
+    """
+    return {
+        (FEATURE_OF.get(other, other), path.removeprefix("jobc_").removesuffix(".py"))
         for path, text in packed.items()
         if path.endswith(".py")
         for other in (imports(path, text) & every) - packed.keys()
     }
-    assert not missing
-    assert "__main__.py" in packed and {path for path in packed if path.endswith("/__init__.py")}
 
 
-@pytest.mark.parametrize("part", ["a command", "verbs", "nodes"])
+def test_every_named_importer_imports_the_feature() -> None:
+    folders = [plugin.folder for plugin in find_plugins().values()]
+    parts = [
+        (select_modules(ProgramContents(), folder), select_modules(EVERYTHING, folder).keys()) for folder in folders
+    ]
+    found = {pair for packed, every in parts for pair in missing_imports(packed, every)}
+    assert found == {(feature, path) for feature, paths in IMPORTERS.items() for path in paths}
+
+
+@pytest.mark.parametrize("part", ["a command with everything", "verbs", "nodes"])
 def test_the_module_of_each_program_is_there(part: str) -> None:
     from jobc.runtime.__main__ import PROGRAMS, VERBS
 
     packed = select_modules(PARTS[part], find_plugins()["local"].folder)
     verbs = {f"jobc_runtime/verbs/{name}.py" for name in (*VERBS, "help")}
     programs = {f"jobc_runtime/{folder}/{name}.py" for name, folder in PROGRAMS.items()}
+    optional = OPTIONAL | {"jobc_runtime/engines/check_table.py"}
     assert (verbs <= {*packed}) == (part != "nodes")
-    assert (programs - {"jobc_runtime/engines/check_table.py"} <= {*packed}) == (part != "verbs")
-    assert (programs <= {*packed}) == (part == "a command")
+    assert (programs - optional <= {*packed}) == (part != "verbs")
+    assert (programs <= {*packed}) == (part == "a command with everything")
     assert ("jobc_trainer/script.py" in packed) == (part != "verbs")
 
 
+@pytest.mark.parametrize("feature", OF_FEATURES)
+def test_modules_of_a_feature_are_only_in_jobs_that_have_it(feature: str) -> None:
+    folder = find_plugins()["slurm" if feature == "sweep" else "local"].folder
+    paths = {f"jobc_{path}.py" for path in OF_FEATURES[feature]}
+    assert paths.isdisjoint(select_modules(ProgramContents(), folder))
+    assert paths <= select_modules(ProgramContents(features=(feature,)), folder).keys()
+
+
+@pytest.mark.parametrize(("backend", "features", "are_packed"), [("ssh", (), True), ("slurm", ("hosts",), False)])
+def test_a_module_of_a_feature_is_packed_where_something_imports_it(
+    backend: str, features: tuple[str, ...], are_packed: bool
+) -> None:
+    packed = select_modules(ProgramContents(features=features), find_plugins()[backend].folder)
+    paths = {f"jobc_{path}.py" for path in OF_FEATURES["hosts"]}
+    assert paths & packed.keys() == (paths if are_packed else set())
+
+
 def test_a_command_gets_no_model_no_data_and_no_training_loop() -> None:
-    packed = select_modules(PARTS["a command"])
+    packed = select_modules(OF_A_COMMAND)
     assert {Path(path).suffix for path in packed} == {".py"}
     assert not [path for path, text in packed.items() if b"importlib.resources" in text]
     left_out = ("models/gpt.py", "data/digits.py", "loop/loop.py", "recipe/recipe.py", "config/schema.py")
@@ -90,6 +162,8 @@ def test_a_command_gets_no_model_no_data_and_no_training_loop() -> None:
     ("part", "backend"),
     [
         *(("a command", name) for name in find_plugins()),
+        *((part, "slurm") for part in PARTS if part.startswith("feature ")),
+        ("a command with everything", "slurm"),
         ("verbs", "kubernetes"),
         ("nodes", "kubernetes"),
     ],
@@ -111,6 +185,7 @@ def test_every_packed_module_can_be_imported(tmp_path: Path, part: str, backend:
 
 
 def test_the_points_of_a_sweep_share_one_program() -> None:
+    """A value that decides what a single job's jobctl contains does not split a sweep."""
     words = ("backend=local", "procs=1", "gpus=0,1", "code=snapshot,shared")
     (folder,) = group_points_into_folders(compile_sweep(CompileRequest(words, ("train.py",))))[0]
     assert isinstance(folder, SweepFolder) and folder.points == 4
@@ -118,7 +193,7 @@ def test_the_points_of_a_sweep_share_one_program() -> None:
 
 def packed(backend: Path) -> bytes | None:
     pack_program.cache_clear()  # as in a new process
-    return pack_program(PARTS["verbs"], backend).binary
+    return pack_program(ProgramContents(nodes=False), backend).binary
 
 
 def test_a_program_is_packed_once_for_all_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
