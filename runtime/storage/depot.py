@@ -29,7 +29,7 @@ from .. import exit_codes
 from ..run_folder.run_folder import RunFolder
 from ..system import processes
 from ..system.failure import Failure, print_failure
-from ..system.signal_queue import SignalQueue
+from ..system.processes import SignalQueue
 from .bucket import Bucket, BucketError
 from .bucket_mirror import BucketMirror, read_complete_log
 from .bucket_run import BEAT_S, STOP, BucketRun

@@ -13,10 +13,8 @@ import os
 import time
 from collections.abc import Callable
 
-from .. import exit_codes
 from ..run_folder.run_folder import RunFolder
 
-CAN_RESTART = (exit_codes.CRASHED, exit_codes.PEER_LOST)
 PAUSE_S = 0.2
 MORE_S = 30.0  # time, beyond the grace period, for the others to notice the failure and stop their processes
 
