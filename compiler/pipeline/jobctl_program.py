@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...runtime.__main__ import PROGRAMS, VERBS
-from ...runtime.system import user_cache
-from .. import file_states
+from .. import file_states, user_cache
 from ..emit.artifact import PROGRAM, Artifact
 from ..plan.launch_plan import LaunchPlan
 from ..plugins.registry import PACKAGE
