@@ -18,8 +18,14 @@ import time
 from collections.abc import MutableMapping
 
 from .. import exit_codes
-from ..run_folder.node_log import LossyLog, write_all_bytes
-from ..run_folder.run_folder import RunFolder, release_reserved_file, reserve_small_file, write_small_file
+from ..run_folder.run_folder import (
+    LossyLog,
+    RunFolder,
+    release_reserved_file,
+    reserve_small_file,
+    write_all_bytes,
+    write_small_file,
+)
 from ..system import processes
 from ..system.processes import SignalQueue
 from . import engine_variables

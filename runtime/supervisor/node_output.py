@@ -16,7 +16,7 @@ import select
 import time
 from collections.abc import Iterator, Mapping
 
-from ..run_folder.node_log import NodeLog
+from ..run_folder.run_folder import NodeLog
 from ..system.text import format_count
 
 MOST_WAITING_BYTES = 4 * 1024 * 1024

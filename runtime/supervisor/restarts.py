@@ -32,7 +32,7 @@ class Restarts:
 
     def agree_on_restart(self, timeout_s: float) -> bool:
         """Agree with the other nodes on a restart. Return False if one ended or is silent, or the run was stopped."""
-        folder = self.run.restart_folder(self.made + 1)
+        folder = self.run.exits / f"restart_{self.made + 1}"
         with contextlib.suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
             (folder / f"node_{self.node:02}").touch()

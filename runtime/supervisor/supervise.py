@@ -24,8 +24,14 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from .. import exit_codes
-from ..run_folder.node_log import NodeLog
-from ..run_folder.run_folder import RunFolder, parse_count, read_small_file, reserve_small_file, write_small_file
+from ..run_folder.run_folder import (
+    NodeLog,
+    RunFolder,
+    parse_count,
+    read_small_file,
+    reserve_small_file,
+    write_small_file,
+)
 from ..run_folder.stopping import write_stop_mark
 from ..run_folder.written_files import FilesWrittenByProgram
 from ..system import processes
@@ -123,9 +129,7 @@ class Supervisor:
             self.peers.links.then = then
         self.output = NodeOutput(NodeLog(run_folder, self.node, timed=nodes > 1), sys.stdout.fileno())
         self.state: dict[str, object] = {
-            "pid": os.getpid(),
-            "start_ticks": processes.process_start_time(os.getpid()),
-            **processes.identify_process(),
+            **processes.identify_this_process(),
             "attempt": run_folder.attempt,
             "first_rank": self.ranks[0],
             "started": int(time.time()),

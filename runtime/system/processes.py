@@ -17,6 +17,7 @@ import signal
 import threading
 import time
 from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -190,7 +191,13 @@ def kill_descendants(root: int, timeout_s: float = 10) -> list[int]:
         time.sleep(0.01)
 
 
-def identify_process() -> dict[str, str]:
+def identify_this_process() -> dict[str, object]:
+    """Return what other processes need to recognize this one: its pid and start_ticks, and identify_machine()."""
+    return {"pid": os.getpid(), "start_ticks": process_start_time(os.getpid()), **identify_machine()}
+
+
+@lru_cache
+def identify_machine() -> dict[str, str]:
     """Return this process's host, boot and pid_namespace. The last two are missing if /proc does not have them.
 
     boot: the kernel's boot ID (random(4)), which differs between machines with the same host name.

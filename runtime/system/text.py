@@ -33,6 +33,11 @@ def one_line(text: str) -> str:
     return printable(text.replace("\n", " ")).strip()
 
 
+def print_line(text: str) -> None:
+    """Print one line, and flush it, so that it stays in order with output from engine clients."""
+    print(one_line(text), flush=True)
+
+
 def format_count(number: int, noun: str) -> str:
     """Return "1 node" or "2 nodes"."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
