@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..exit_codes import DATA_BROKEN
 from ..run_folder.artifact_copies import JOB_FILE, current_umask
 from ..run_folder.run import quote_shell_word
-from ..run_folder.written_files import format_size
 from ..system.failure import Failure
+from ..system.text import format_size
 from ..system.untrusted_files import Unreadable, read_bytes
 from .code_files import CodeFiles, code_files, looks_secret
 
