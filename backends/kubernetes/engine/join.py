@@ -76,7 +76,7 @@ def unpack_config_map(files: Path, artifact: Path) -> None:
     """Copy a ConfigMap's files, whose names are paths with two dashes for each slash. Raises OSError."""
     for name in os.listdir(files):
         path = artifact / name.replace("--", "/")
-        if name.startswith("..") or name in ("start.py", "jobctl.xz") or path.exists():  # `..`: the kubelet's symlinks
+        if name.startswith("..") or name in ("start.py", "jobctl.bz2") or path.exists():  # `..`: the kubelet's symlinks
             continue
         path.parent.mkdir(exist_ok=True)
         unfinished = path.with_name(f"{path.name}.{os.getpid()}")  # `jobctl shell` may unpack at the same time
