@@ -47,6 +47,7 @@ OF_FEATURES = {
         "runtime/storage/depot",
     ),
     "container": ("runtime/containers/container",),
+    "git": ("runtime/code/code_checkout",),
     "gpus": ("runtime/system/gpus",),
     "hosts": ("runtime/engines/hosts_engine", "runtime/node/task"),
     "mpirun": ("runtime/ranks/mpi",),
@@ -95,6 +96,7 @@ def job_program_contents(plan: LaunchPlan, is_point: bool = False) -> ProgramCon
     is_used = {
         "bucket": plan.run.storage == "object",
         "container": plan.container.is_entered,
+        "git": plan.code.kind == "git",
         "gpus": plan.topology.gpus > 0,
         "hosts": plan.topology.nodes > 1,  # an engine that always needs this feature imports it at the top
         "mpirun": plan.launcher == "mpirun",

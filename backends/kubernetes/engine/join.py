@@ -25,7 +25,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ....runtime.code.code_checkout import checkout_code
 from ....runtime.engines.check_table import Table
 from ....runtime.exit_codes import CRASHED, DATA_BROKEN, DONE, PEER_LOST, PREEMPTED, RENDEZVOUS_FAILED
 from ....runtime.node.job_secrets import read_job_secrets
@@ -261,6 +260,8 @@ class JoiningPod:
 
     def _prepare_attempt(self, attempt: int) -> None:
         if self.settings.code_kind == "git":
+            from ....runtime.code.code_checkout import checkout_code  # packed only in jobs with code=git
+
             checkout_code(self.run_path, self.settings.repository or "", self.settings.commit or "", os.environ)
         prepare_attempt(self.run_path, attempt, self.artifact, self.fork_of, self.job, os.environ["JOBC_PROJECT"])
 

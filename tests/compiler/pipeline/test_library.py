@@ -44,6 +44,7 @@ OPTIONAL = {*FEATURE_OF}
 IMPORTERS = {
     "bucket": {"engine/join", "runtime/node/join_attempt"},
     "container": set[str](),
+    "git": {"engine/join"},
     "gpus": {
         "runtime/engines/one_machine",
         "runtime/preflight/node_checks",
