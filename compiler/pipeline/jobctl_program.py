@@ -50,6 +50,7 @@ OF_FEATURES = {
     "git": ("runtime/code/code_checkout",),
     "gpus": ("runtime/system/gpus",),
     "hosts": ("runtime/engines/hosts_engine", "runtime/node/task"),
+    "host_copies": ("runtime/engines/host_copies", "runtime/engines/host_updates"),
     "mpirun": ("runtime/ranks/mpi",),
     "nodes": ("runtime/network/network", "runtime/preflight/peer_checks", "runtime/supervisor/links"),
     "prefetch": ("runtime/verbs/downloads",),
@@ -98,6 +99,7 @@ def job_program_contents(plan: LaunchPlan, is_point: bool = False) -> ProgramCon
         "container": plan.container.is_entered,
         "git": plan.code.kind == "git",
         "gpus": plan.topology.gpus > 0,
+        "host_copies": plan.run.storage == "node",
         "hosts": plan.topology.nodes > 1,  # an engine that always needs this feature imports it at the top
         "mpirun": plan.launcher == "mpirun",
         "nodes": plan.topology.nodes > 1,

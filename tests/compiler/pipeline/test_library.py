@@ -52,6 +52,7 @@ IMPORTERS = {
         "runtime/supervisor/node_output",
         "trainer/dist/process_group",
     },
+    "host_copies": {"runtime/engines/hosts_engine"},
     "hosts": {"engine"},
     "mpirun": set[str](),
     "nodes": {"runtime/preflight/node_checks", "runtime/supervisor/launch", "runtime/supervisor/peers"},
@@ -138,7 +139,8 @@ def test_the_module_of_each_program_is_there(part: str) -> None:
 
 @pytest.mark.parametrize("feature", OF_FEATURES)
 def test_modules_of_a_feature_are_only_in_jobs_that_have_it(feature: str) -> None:
-    folder = find_plugins()["slurm" if feature == "sweep" else "local"].folder
+    backend = {"git": "kubernetes", "host_copies": "ssh", "sweep": "slurm"}.get(feature, "local")
+    folder = find_plugins()[backend].folder
     paths = {f"jobc_{path}.py" for path in OF_FEATURES[feature]}
     assert paths.isdisjoint(select_modules(ProgramContents(), folder))
     assert paths <= select_modules(ProgramContents(features=(feature,)), folder).keys()
