@@ -47,6 +47,7 @@ OF_FEATURES = {
         "runtime/storage/depot",
     ),
     "container": ("runtime/containers/container",),
+    "fabric": ("runtime/network/fabric",),
     "git": ("runtime/code/code_checkout",),
     "gpus": ("runtime/system/gpus",),
     "hosts": ("runtime/engines/hosts_engine", "runtime/node/task"),
@@ -97,6 +98,7 @@ def job_program_contents(plan: LaunchPlan, is_point: bool = False) -> ProgramCon
     is_used = {
         "bucket": plan.run.storage == "object",
         "container": plan.container.is_entered,
+        "fabric": plan.network.profile not in ("auto", "ethernet"),
         "git": plan.code.kind == "git",
         "gpus": plan.topology.gpus > 0,
         "host_copies": plan.run.storage == "node",

@@ -44,6 +44,7 @@ OPTIONAL = {*FEATURE_OF}
 IMPORTERS = {
     "bucket": {"engine/join", "runtime/node/join_attempt"},
     "container": set[str](),
+    "fabric": {"runtime/network/network"},
     "git": {"engine/join"},
     "gpus": {
         "runtime/engines/one_machine",
@@ -117,7 +118,9 @@ def missing_imports(packed: Mapping[str, bytes], every: Set[str]) -> set[tuple[s
 def test_every_named_importer_imports_the_feature() -> None:
     folders = [plugin.folder for plugin in find_plugins().values()]
     parts = [
-        (select_modules(ProgramContents(), folder), select_modules(EVERYTHING, folder).keys()) for folder in folders
+        (select_modules(ProgramContents(features=features), folder), select_modules(EVERYTHING, folder).keys())
+        for folder in folders
+        for features in ((), ("nodes",))  # a module of the feature "nodes" imports the feature "fabric"
     ]
     found = {pair for packed, every in parts for pair in missing_imports(packed, every)}
     assert found == {(feature, path) for feature, paths in IMPORTERS.items() for path in paths}
@@ -143,7 +146,7 @@ def test_modules_of_a_feature_are_only_in_jobs_that_have_it(feature: str) -> Non
     folder = find_plugins()[backend].folder
     paths = {f"jobc_{path}.py" for path in OF_FEATURES[feature]}
     assert paths.isdisjoint(select_modules(ProgramContents(), folder))
-    assert paths <= select_modules(ProgramContents(features=(feature,)), folder).keys()
+    assert paths <= select_modules(ProgramContents(features=(feature, "nodes")), folder).keys()
 
 
 @pytest.mark.parametrize(("backend", "features", "are_packed"), [("ssh", (), True), ("slurm", ("hosts",), False)])
