@@ -7,8 +7,8 @@ apply` without --server-side stores a second copy of the object in an annotation
 """
 
 import base64
+import bz2
 import json
-import lzma
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -97,7 +97,7 @@ def start_script() -> Artifact:
 @cache
 def compressed_jobctl_lines(program: bytes) -> Artifact:
     """Return jobctl, compressed, as lines that end with a backslash, so that YAML joins them without spaces."""
-    encoded = base64.b64encode(lzma.compress(program, preset=2)).decode("ascii")
+    encoded = base64.b64encode(bz2.compress(program)).decode("ascii")
     pieces = [encoded[start : start + WIDTH] for start in range(0, len(encoded), WIDTH)]
-    text = f'binaryData:\n  {PROGRAM}.xz: "' + "\\\n    ".join(pieces) + '"\n'
+    text = f'binaryData:\n  {PROGRAM}.bz2: "' + "\\\n    ".join(pieces) + '"\n'
     return _generated_artifact(PROGRAM, text, PACKED)

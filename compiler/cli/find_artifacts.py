@@ -63,8 +63,8 @@ def newest_copy(folder: Path) -> Path:
 
 def _find_run_by_name(command: str, word: str) -> Path | None:
     """Return the run with that ID, or the newest run of the job with that name."""
-    from ...runtime.verbs.run_list import find_runs
     from .ls import run_roots
+    from .run_list import find_runs
 
     roots = [root for root in dict.fromkeys(run_roots()) if root.is_dir()]
     own = [run for run in find_runs(roots) if run.is_mine and not run.flaw]

@@ -66,7 +66,7 @@ def _show_command(command: str) -> int:
     if command == "init":
         print_text(INIT_OPTIONS)
     if command == "ls":
-        from ...runtime.verbs.ls import OPTIONS
+        from .ls import OPTIONS
 
         for option, text in OPTIONS.items():
             print_text(f"  {option:<18} {text}")

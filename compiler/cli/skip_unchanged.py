@@ -22,7 +22,7 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from ...runtime.system import user_cache
+from .. import user_cache
 from ..file_states import SETTLED_S, list_file_states
 from ..frontend.observed_files import (
     add_to_recordings,

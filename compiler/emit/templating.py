@@ -12,7 +12,7 @@ import jinja2
 from jinja2 import nodes
 from jinja2.visitor import NodeTransformer
 
-from ...runtime.system import user_cache
+from .. import user_cache
 from ..file_states import list_file_states
 from ..plan.shell_quoting import PLACES, UnquotableText, comment, directive, raw, sh
 from .check_filters import check_filters_fit_places

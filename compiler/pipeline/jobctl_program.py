@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...runtime.__main__ import PROGRAMS, VERBS
-from ...runtime.system import user_cache
-from .. import file_states
+from .. import file_states, user_cache
 from ..emit.artifact import PROGRAM, Artifact
 from ..plan.launch_plan import LaunchPlan
 from ..plugins.registry import PACKAGE
@@ -48,11 +47,15 @@ OF_FEATURES = {
         "runtime/storage/depot",
     ),
     "container": ("runtime/containers/container",),
+    "fabric": ("runtime/network/fabric",),
+    "git": ("runtime/code/code_checkout",),
     "gpus": ("runtime/system/gpus",),
     "hosts": ("runtime/engines/hosts_engine", "runtime/node/task"),
+    "host_copies": ("runtime/engines/host_copies", "runtime/engines/host_updates"),
     "mpirun": ("runtime/ranks/mpi",),
     "nodes": ("runtime/network/network", "runtime/preflight/peer_checks", "runtime/supervisor/links"),
     "prefetch": ("runtime/verbs/downloads",),
+    "restarts": ("runtime/supervisor/restarts",),
     "secrets": ("runtime/node/job_secrets",),
     "shared_code": ("runtime/preflight/code_digest",),
     "snapshot": ("runtime/code/snapshot",),
@@ -95,11 +98,15 @@ def job_program_contents(plan: LaunchPlan, is_point: bool = False) -> ProgramCon
     is_used = {
         "bucket": plan.run.storage == "object",
         "container": plan.container.is_entered,
+        "fabric": plan.network.profile not in ("auto", "ethernet"),
+        "git": plan.code.kind == "git",
         "gpus": plan.topology.gpus > 0,
+        "host_copies": plan.run.storage == "node",
         "hosts": plan.topology.nodes > 1,  # an engine that always needs this feature imports it at the top
         "mpirun": plan.launcher == "mpirun",
         "nodes": plan.topology.nodes > 1,
         "prefetch": bool(plan.caches.prefetch),
+        "restarts": plan.lifecycle.max_restarts > 0,
         "secrets": bool(plan.secrets),
         "shared_code": plan.code.kind == "shared",
         "snapshot": plan.code.kind in ("snapshot", "rsync"),

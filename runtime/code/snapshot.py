@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..exit_codes import DATA_BROKEN
-from ..run_folder.artifact_copies import JOB_FILE
+from ..run_folder.artifact_copies import JOB_FILE, current_umask
 from ..run_folder.run import quote_shell_word
-from ..run_folder.written_files import format_size
 from ..system.failure import Failure
+from ..system.text import format_size
 from ..system.untrusted_files import Unreadable, read_bytes
 from .code_files import CodeFiles, code_files, looks_secret
 
@@ -101,8 +101,7 @@ class _CodeCopy:
     def __init__(self, root: Path, folder: Path, record: Path) -> None:
         self.root, self.folder, self.record = root, folder, record
         self.kept: list[str] = []
-        self.umask = os.umask(0)
-        os.umask(self.umask)
+        self.umask = current_umask()
 
     def copy_files(self, paths: list[bytes]) -> None:
         """Copy the files. Raises OSError."""

@@ -122,7 +122,12 @@ class Place:
 
     def list_runs(self) -> list[Run]:
         """Return all runs of the job, newest first."""
-        return list_runs(self.job.runs)
+        try:
+            names = os.listdir(self.job.runs)
+        except OSError:
+            return []
+        runs = [Run(self.job.runs / name) for name in names if is_complete_run(self.job.runs / name)]
+        return sorted(runs, key=lambda run: (run.created(), run.id), reverse=True)
 
     def has_runs(self) -> bool:
         """Return whether this artifact is in a run, or this user has any runs of the job."""
@@ -180,15 +185,6 @@ def add_point_option(parser: argparse.ArgumentParser, engine: Engine, default: s
     parser.set_defaults(point=None)
     if engine.job.settings.get("sweep"):
         parser.add_argument("--point", metavar="POINT", help=f"number or label of a point; default: {default}")
-
-
-def list_runs(folder: Path) -> list[Run]:
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return []
-    runs = [Run(folder / name) for name in names if is_complete_run(folder / name)]
-    return sorted(runs, key=lambda run: (run.created(), run.id), reverse=True)
 
 
 def require_own_run(run: Run, action: str = "start, stop or remove it") -> Run:

@@ -29,7 +29,7 @@ from ..run_folder.stopping import signal_supervisors_here, write_stop_mark
 from ..system.failure import Failure
 from ..system.text import one_line
 from ..system.values import read_settings
-from .live_notes import notes_on_live_run, why_run_may_be_live
+from .live_runs import notes_on_live_run, why_run_may_be_live
 from .log_files import LogRequest
 
 ASK_S = 60  # timeout of an engine's client
@@ -261,18 +261,9 @@ class Engine:
         """Return the run folders that are removed together."""
         return [run]
 
-    def describe_outcome(self, run: Run) -> str:
-        """Return a description of how a run ended, for use in a list."""
-        return self.state(run).text
-
     def why_not_removable(self, run: Run) -> str:
         """Return why one of folders() cannot be removed yet, or "" if its run has certainly ended."""
         return why_run_may_be_live(run, self.state(run))
-
-    def why_not_removable_now(self, run: Run) -> str:
-        """Query the engine again, then return why_not_removable()."""
-        engine, (run,) = self.query_again([run])
-        return engine.why_not_removable(run)
 
     def remove_outside_run_folder(self, run: Run) -> bool:
         """Remove a run's files that are not in its local folder. If that fails, print why and return False."""

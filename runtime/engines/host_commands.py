@@ -99,12 +99,3 @@ MARK_STOPPED = r"""
 if [ ! -d "$0/state" ]; then echo "FAIL  $0 does not exist here: was the run removed?"; exit 65; fi
 mkdir -p -- "$0/control" && [ ! -L "$0/control/STOP" ] && touch -- "$0/control/STOP"
 """
-
-# JOBCTL ARGUMENT…: run the run's jobctl
-RUN_PROGRAM = (
-    '[ -r "$0" ] || { echo "FAIL  $0 does not exist here: %s"; exit 65; }; '
-    "command -v python3 >/dev/null || { echo 'FAIL  python3 not found: install Python 3.8 or newer'; exit 65; }; "
-    'exec python3 -I -S "$0" "$@"'
-)
-WHY_UNSEEN = "storage.root must be on storage that all hosts share"
-WHY_UNSEEN_COPY = "was the run removed?"

@@ -24,7 +24,7 @@ from ..system.cksum import cksum
 from ..system.failure import Failure
 from ..system.values import read_text
 from . import host_commands
-from .hosts import BEGINS, HostClient, HostEntry, hosts_of, print_to_stderr, quote_for_remote_shell
+from .hosts import BEGINS, HOST_S, HostClient, HostEntry, hosts_of, print_to_stderr, quote_for_remote_shell
 
 if TYPE_CHECKING:
     from .hosts import Say
@@ -81,10 +81,25 @@ class HostCopies:
             words = ["sh", "-c", host_commands.FORGET_SECRETS, folder.name]
             self.client.run(self.hosts, words, print_to_stderr)
 
+    @staticmethod
+    def require_checkpoints(run: Run, hosts: Sequence[HostEntry]) -> None:
+        """Raise Failure if a host that is no longer used may have checkpoints of the run."""
+        names = {host.name for host in hosts}
+        for name in _checkpoint_hosts(run):
+            if name and name not in names:
+                why = f"run {run.id} may have checkpoints on {name}, which is not one of the hosts"
+                copy = f"copy {run.path}/checkpoints from there to one of the hosts"
+                hint = f"add the host to hosts; or {copy}, and remove its line in {run.path / _CHECKPOINT_HOSTS}"
+                raise Failure(why, hint)
+
     def record_checkpoint_host(self) -> None:
         if self.hosts[0].name not in _checkpoint_hosts(self.run):
             with open(self.run.path / _CHECKPOINT_HOSTS, "a") as file:
                 file.write(f"{self.hosts[0].name}\n")
+
+    def mark_stopped(self) -> None:
+        words = ["sh", "-c", host_commands.MARK_STOPPED, str(self.run.path)]
+        self.client.run(self.hosts, words, timeout_s=HOST_S)
 
     def _send_code(self, host: HostEntry, say: Say) -> int:
         """Send the code by rsync, into a folder used only by this run. Files that exist in the host's last run are
@@ -114,17 +129,6 @@ class HostCopies:
         folder = secrets_folder_of_run(self.run.path)
         words = ["sh", "-c", host_commands.KEEP_SECRETS, folder.name]
         return self.client.run_on(host, words, say, partial(_write_archive, folder, sorted(os.listdir(folder))))
-
-
-def require_checkpoints_on_host(run: Run, hosts: Sequence[HostEntry]) -> None:
-    """Raise Failure if a host that is no longer used may have checkpoints of the run."""
-    names = {host.name for host in hosts}
-    for name in _checkpoint_hosts(run):
-        if name and name not in names:
-            why = f"run {run.id} may have checkpoints on {name}, which is not one of the hosts"
-            copy = f"copy {run.path}/checkpoints from there to one of the hosts"
-            hint = f"add the host to hosts; or {copy}, and remove its line in {run.path / _CHECKPOINT_HOSTS}"
-            raise Failure(why, hint)
 
 
 def was_sent_from_here(run: Run) -> bool:

@@ -12,18 +12,24 @@ import re
 import tarfile
 import time
 from collections.abc import Callable, Collection, Sequence
-from typing import IO, NamedTuple
+from concurrent.futures import ThreadPoolExecutor
+from typing import IO, TYPE_CHECKING, NamedTuple
 
+from ..exit_codes import CRASHED
 from ..run_folder.run import NodeState, Run
 from ..run_folder.run_folder import replace_file
 from ..system.values import read_keys
 from . import host_commands
-from .host_copies import was_sent_from_here
+from .host_copies import HostCopies, was_sent_from_here
 from .hosts import HostClient, HostEntry, hosts_of
 from .log_files import regular_file_size
 
+if TYPE_CHECKING:
+    from .hosts import Say
+
 MOST_BYTES = 1 << 20  # size limit of an archive with three small files
 BLOCK = 1 << 16
+LOOK_S = 0.3  # pause between checks of whether node 0 has reported its rendezvous endpoint
 ALL_NODES = "node_*.log"  # represents all nodes' logs
 _LOG = re.compile(r"(node|rank)_([0-9]{1,9})[.]log")
 
@@ -74,6 +80,27 @@ class HostStateCopier:
             replace_file(self.run.path / "state" / name, file.content, file.changed)
         return self.has_reported_rendezvous()
 
+    def run_after_rendezvous(self, words: Sequence[str], say: Say) -> int:
+        """Run a command on node 0, and on the other hosts once node 0 has reported its rendezvous endpoint. Return the
+        worst exit code.
+        """
+        client, others = self.client, self.hosts[1:]
+        with ThreadPoolExecutor(1) as pool:
+            first = pool.submit(client.run, self.hosts[:1], words, say)
+            try:
+                has_ended = False
+                while not (self.has_reported_rendezvous() or self.copy_rendezvous()):
+                    if has_ended:
+                        return first.result() or CRASHED
+                    has_ended = first.done()
+                    time.sleep(LOOK_S)
+                code = HostCopies(client, self.run).send_paths(["state/head", "state/link"], others)
+                code = code or client.run(others, words, say)
+                return first.result() or code
+            except BaseException:
+                client.end_programs()
+                raise
+
     def _copy_states(self, hosts: Sequence[HostEntry]) -> None:
         self._call_for_hosts(hosts, self._copy_state)
 
@@ -119,6 +146,13 @@ class HostStateCopier:
         elif match:
             node = int(match.group(2)) // (self.procs if match.group(1) == "rank" else 1)
             self._call_for_hosts(self.hosts[node : node + 1], lambda host: self._copy_appended(host, f"logs/{name}"))
+
+    def copy_smoke_logs(self, has_one_gpu: bool) -> None:
+        """Copy all logs of a smoke test, which has its own number of ranks (node_settings.py)."""
+        self.procs = 1 if self.nodes > 1 and has_one_gpu else 2
+        names = [f"node_{node:02}.log" for node in range(self.nodes)]
+        for name in (*names, *(f"rank_{rank:02}.log" for rank in range(self.nodes * self.procs))):
+            self.copy_logs(name)
 
     def _copy_console(self, host: HostEntry) -> None:
         self._copy_appended(host, f"logs/node_{host.node:02}.log")

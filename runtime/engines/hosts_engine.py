@@ -13,9 +13,7 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -23,14 +21,11 @@ from typing import TYPE_CHECKING
 from ..exit_codes import CRASHED, DATA_BROKEN, INTERRUPTED, RENDEZVOUS_FAILED
 from ..node.node_start import exec_program
 from ..run_folder.run import Run, quote_shell_word
-from ..run_folder.run_secrets import save_secret
+from ..run_folder.run_secrets import delete_run_secrets, save_secret
 from ..system.failure import Failure, print_failure
 from ..system.untrusted_files import Unreadable
-from . import host_commands
 from .check_table import Table
 from .engine import Job
-from .host_copies import HostCopies, require_checkpoints_on_host
-from .host_updates import HostStateCopier
 from .hosts import (
     HOST,
     HOST_S,
@@ -49,9 +44,18 @@ from .starting_engine import StartingEngine
 
 if TYPE_CHECKING:
     from .artifact_location import Place
+    from .host_copies import HostCopies
+    from .host_updates import HostStateCopier
     from .hosts import Say
 
-LOOK_S = 0.3  # pause between checks of whether node 0 has reported its rendezvous endpoint
+# JOBCTL ARGUMENT…: run the run's jobctl
+RUN_PROGRAM = (
+    '[ -r "$0" ] || { echo "FAIL  $0 does not exist here: %s"; exit 65; }; '
+    "command -v python3 >/dev/null || { echo 'FAIL  python3 not found: install Python 3.8 or newer'; exit 65; }; "
+    'exec python3 -I -S "$0" "$@"'
+)
+WHY_UNSEEN = "storage.root must be on storage that all hosts share"
+WHY_UNSEEN_COPY = "was the run removed?"
 
 
 class HostsEngine(StartingEngine):
@@ -79,8 +83,8 @@ class HostsEngine(StartingEngine):
     def require_startable(self, run: Run | None) -> None:
         """Raise Failure if hosts.txt is damaged, or if the hosts lack the run's checkpoints."""
         hosts = self.hosts()
-        if run is not None and self.has_copies:
-            require_checkpoints_on_host(run, hosts)
+        if run is not None and (copies := self._copies(run)):
+            copies.require_checkpoints(run, hosts)
 
     def hosts(self) -> list[HostEntry]:
         """Return this artifact's hosts. Raises Failure."""
@@ -109,7 +113,7 @@ class HostsEngine(StartingEngine):
             new.keep()
         try:
             code = self.run_task(new, "start", print_to_stderr)
-            copies.forget_secrets()  # every running node has read them
+            self._forget_secrets(run)  # every running node has read them
         except BaseException as error:
             self._send_stop_signals(run, "TERM", "QUIT")
             if isinstance(error, KeyboardInterrupt):
@@ -123,23 +127,24 @@ class HostsEngine(StartingEngine):
         return 0 if options.detach else self._print_until_ended(run)
 
     @contextlib.contextmanager
-    def saved_and_copied(self, new: NewRun, init_from: str = "") -> Iterator[HostCopies]:
-        """Save a new run's secrets, and yield its copies on the hosts. If the start fails, remove both."""
-        copies = HostCopies(self.client, new.run)
+    def saved_and_copied(self, new: NewRun, init_from: str = "") -> Iterator[HostCopies | None]:
+        """Save a new run's secrets, and yield its copies on the hosts, if any. If the start fails, remove both."""
+        copies = self._copies(new.run)
         try:
-            if init_from and self.has_copies:
-                require_checkpoints_on_host(Run(Path(init_from)), copies.hosts)
+            if init_from and copies:
+                copies.require_checkpoints(Run(Path(init_from)), copies.hosts)
             for variable in self.job.settings.get("saved_secrets") or ():
                 save_secret(new.run.path, variable)
             yield copies
         except BaseException:
-            copies.forget_secrets()
-            copies.remove_sent_files(new.attempt)
+            self._forget_secrets(new.run)
+            if copies:
+                copies.remove_sent_files(new.attempt)
             raise
 
-    def send(self, new: NewRun, copies: HostCopies) -> None:
+    def send(self, new: NewRun, copies: HostCopies | None) -> None:
         """Send the run to the hosts if each has its own run folders. Raises Failure."""
-        if not self.has_copies:
+        if not copies:
             return
         code = self.job.settings.get("code")
         worst = copies.send_attempt_files(new.attempt, str(code.get("kind")) if isinstance(code, dict) else "")
@@ -154,40 +159,21 @@ class HostsEngine(StartingEngine):
         A run starts on node 0 first, so that the other nodes do not wait for a node 0 that does not respond.
         """
         hosts, words = hosts_of(new.run), self.task(new.run, new.attempt, HOST, payload)
-        if len(hosts) > 1 and self.has_copies and payload != "preflight":
-            return self._run_after_rendezvous(new.run, hosts, words, say)
+        if len(hosts) > 1 and payload != "preflight" and (copier := self._state_copier(new.run)):
+            return copier.run_after_rendezvous(words, say)
         if payload != "start":
             return self.client.run(hosts, words, say)
         return self.client.run(hosts[:1], words, say) or self.client.run(hosts[1:], words, say)
-
-    def _run_after_rendezvous(self, run: Run, hosts: Sequence[HostEntry], words: Sequence[str], say: Say) -> int:
-        """Run `jobctl task` on node 0, and on the others once node 0 has reported its rendezvous endpoint."""
-        news, others = self._state_copier(run), hosts[1:]
-        with ThreadPoolExecutor(1) as pool:
-            first = pool.submit(self.client.run, hosts[:1], words, say)
-            try:
-                has_ended = False
-                while not (news.has_reported_rendezvous() or news.copy_rendezvous()):
-                    if has_ended:
-                        return first.result() or CRASHED
-                    has_ended = first.done()
-                    time.sleep(LOOK_S)
-                code = HostCopies(self.client, run).send_paths(["state/head", "state/link"], others)
-                code = code or self.client.run(others, words, say)
-                return first.result() or code
-            except BaseException:
-                self.client.end_programs()
-                raise
 
     def task(self, run: Run | None, attempt: int | None, *words: str, copy: Path | None = None) -> list[str]:
         """Return the command that runs an attempt's `jobctl task` on a host, whatever the host's login shell is.
 
         copy: path of the artifact copy to use, if it is not the attempt's.
         """
-        why = host_commands.WHY_UNSEEN_COPY if self.has_copies else host_commands.WHY_UNSEEN
+        why = WHY_UNSEEN_COPY if self.has_copies else WHY_UNSEEN
         folder = "" if run is None else str(run.path)
         program = f"{copy or f'{folder}/artifact/{attempt}'}/jobctl"
-        return ["sh", "-c", host_commands.RUN_PROGRAM % why, program, "task", folder, str(attempt), *words]
+        return ["sh", "-c", RUN_PROGRAM % why, program, "task", folder, str(attempt), *words]
 
     def _print_until_ended(self, run: Run) -> int:
         """Print the nodes' output until all have ended, and return the run's exit code."""
@@ -221,18 +207,11 @@ class HostsEngine(StartingEngine):
         with self._temporary_run_on_hosts(place) as new:
             code = self.run_task(new, "smoke", print_to_stdout)
             if code:
-                self._copy_smoke_logs(new.run, len(hosts))
+                if copier := self._state_copier(new.run):
+                    copier.copy_smoke_logs(self.job.settings.get("gpus") == 1)
                 new.keep_for_logs()
                 print(f"its logs are in {quote_shell_word(str(new.run.path / 'logs'))}", file=sys.stderr)
         return code
-
-    def _copy_smoke_logs(self, run: Run, nodes: int) -> None:
-        procs = 1 if nodes > 1 and self.job.settings.get("gpus") == 1 else 2  # as in the smoke test (node_settings.py)
-        news = HostStateCopier(self.client, run, nodes, procs)
-        for node in range(nodes):
-            news.copy_logs(f"node_{node:02}.log")
-        for rank in range(nodes * procs):
-            news.copy_logs(f"rank_{rank:02}.log")
 
     def preflight(self, place: Place, options: argparse.Namespace) -> Table:
         table = Table([host.name for host in self.hosts()])
@@ -246,8 +225,9 @@ class HostsEngine(StartingEngine):
         with temporary_run(place, self, place.job.runs) as new, self.saved_and_copied(new) as copies:
             self.send(new, copies)
             yield new
-            copies.forget_secrets()
-            copies.remove_sent_files(new.attempt)
+            self._forget_secrets(new.run)
+            if copies:
+                copies.remove_sent_files(new.attempt)
 
     def shell_nodes(self, place: Place, named: str) -> int:
         return len(self._shell_place(place, named)[1])
@@ -277,9 +257,8 @@ class HostsEngine(StartingEngine):
 
     def mark_stopped(self, run: Run) -> None:
         super().mark_stopped(run)
-        if self.has_copies:
-            words = ["sh", "-c", host_commands.MARK_STOPPED, str(run.path)]
-            self.client.run(hosts_of(run), words, timeout_s=HOST_S)
+        if copies := self._copies(run):
+            copies.mark_stopped()
 
     def signal(self, run: Run, name: str) -> None:
         """Signal the supervisors. On hosts, the stop mark has the effect of TERM."""
@@ -300,18 +279,38 @@ class HostsEngine(StartingEngine):
     # ---- copies of runs on the hosts
 
     def fetch(self, what: str, runs: Sequence[Run]) -> None:
-        for run in runs if self.has_copies else ():
-            if not run.is_mine:
+        for run in runs:
+            if not (run.is_mine and (copier := self._state_copier(run))):
                 continue
             if what == "secrets":
-                HostCopies(self.client, run).forget_secrets()
+                self._forget_secrets(run)
             elif what == "state":
-                self._state_copier(run).copy_liveness()
+                copier.copy_liveness()
             elif what == "news":
-                self._state_copier(run).copy_states_and_metrics()
+                copier.copy_states_and_metrics()
             else:
-                self._state_copier(run).copy_logs(what)
+                copier.copy_logs(what)
 
-    def _state_copier(self, run: Run) -> HostStateCopier:
+    def _copies(self, run: Run) -> HostCopies | None:
+        """Return the run's copies on its hosts, or None if the hosts share the run folder."""
+        if not self.has_copies:
+            return None
+        from .host_copies import HostCopies  # packed only in jobs with storage.run=node
+
+        return HostCopies(self.client, run)
+
+    def _state_copier(self, run: Run) -> HostStateCopier | None:
+        """Return what copies the run's state from its hosts, or None if the hosts share the run folder."""
+        if not self.has_copies:
+            return None
+        from .host_updates import HostStateCopier
+
         procs = self.job.settings.get("procs")
         return HostStateCopier(self.client, run, self.job.nodes, procs if isinstance(procs, int) else 1)
+
+    def _forget_secrets(self, run: Run) -> None:
+        """Remove the run's secrets from this machine, and from its hosts if they have copies of the run."""
+        if copies := self._copies(run):
+            copies.forget_secrets()
+        else:
+            delete_run_secrets(run.path)

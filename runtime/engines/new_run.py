@@ -26,7 +26,6 @@ from ..run_folder.removal import remove_folder, remove_own_folder
 from ..run_folder.run import (
     RecordedProcess,
     Run,
-    identify_machine,
     is_mine,
     jobctl_command,
     owner_name,
@@ -35,15 +34,14 @@ from ..run_folder.run import (
 from ..run_folder.submitted_values import NO_VALUES, SubmittedValues
 from ..system.failure import Failure
 from ..system.private_folder import is_replaceable_only_by_user, private_folder
-from ..system.processes import process_start_time
+from ..system.processes import identify_this_process
 from ..system.text import printable
 from ..system.values import read_settings
 from .artifact_location import RUN_ID, Place, is_complete_run, require_own_run
 from .engine import Engine
-from .run_watch import live_run_ids
+from .live_runs import live_run_ids
 
 MAKING = ".making"
-MOST_TRIES = 5  # attempts to find a free run ID
 SPACE_HINT = "check permissions and free space, or set JOBC_RUN_ROOT to another folder"
 WRITTEN = ("state", "exit", "logs", "metrics", "control", "starts")  # folders to which the next attempt writes
 TORCHRUN_LOGS = "logs/torchrun"  # torchrun creates links in this folder, and writes to a new subfolder each time
@@ -117,24 +115,18 @@ class NewRun:
 
     def create_folder(self, run_id: str) -> None:
         """Create the run folder with that ID, or with a new one."""
-        for _ in range(MOST_TRIES):
-            new_id = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.urandom(2).hex()}"
-            folder = self.place.job.runs / (run_id or new_id)
-            if run_id:
-                _remove_abandoned(folder)
-            try:
-                folder.mkdir()
-            except FileExistsError:
-                if run_id:
-                    raise _existing_run_failure(folder) from None
-                continue
-            except OSError as error:
-                raise _failure_for_error(f"create the folder {folder}", error) from error
-            self.run, self._unfinished = Run(folder), folder
-            maker = {**identify_machine(), "pid": os.getpid(), "start_ticks": process_start_time(os.getpid())}
-            _write_keys(folder / MAKING, maker)
-            return
-        raise Failure(f"no free run id in {self.place.job.runs}")
+        new_id = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.urandom(2).hex()}"
+        folder = self.place.job.runs / (run_id or new_id)
+        if run_id:
+            _remove_abandoned(folder)
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            raise _existing_run_failure(folder) from None
+        except OSError as error:
+            raise _failure_for_error(f"create the folder {folder}", error) from error
+        self.run, self._unfinished = Run(folder), folder
+        _write_keys(folder / MAKING, identify_this_process())
 
     def create_temporary_folder(self, parent: Path) -> None:
         """Create a run folder with a random name."""

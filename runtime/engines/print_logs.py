@@ -7,8 +7,8 @@ import time
 from ..run_folder.run import Run
 from ..system.failure import Failure
 from .engine import Engine
+from .live_runs import RunWatch
 from .log_files import LogRequest, RequestedLogs, print_first_failure
-from .run_watch import RunWatch
 
 TICK_S = 0.5  # pause between checks of the logs
 HELD_TICKS = 4  # how long several nodes' lines are held back, so that the first failure is printed before its effects

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from .. import exit_codes
-from ..run_folder.artifact_copies import artifact_copy_of_attempt, link_previous_copy_if_equal
+from ..run_folder.artifact_copies import artifact_copy_of_attempt, current_umask, link_previous_copy_if_equal
 from ..run_folder.removal import remove_folder
 from ..run_folder.run import SILENT_S, NodeState, Run, recorded_exit_codes
 from ..run_folder.run_folder import RunFolder, write_small_file
@@ -293,13 +293,7 @@ def _copy_into(source: Path, copy: Path) -> None:
             shutil.copyfile(entry.path, path)
             if entry.stat().st_mode & 0o100:
                 with contextlib.suppress(OSError):  # fails on a file server that changes owners
-                    path.chmod(path.stat().st_mode | (0o111 & ~_current_umask()))
-
-
-def _current_umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+                    path.chmod(path.stat().st_mode | (0o111 & ~current_umask()))
 
 
 def _start_failure_for_error(what: str, error: OSError) -> StartFailure:

@@ -17,18 +17,18 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ..exit_codes import CRASHED
-from ..run_folder.artifact_copies import newest_attempt_from
+from ..run_folder.artifact_copies import JOB_FILE, newest_attempt_from
 from ..run_folder.run import Run
 from ..system.values import number_or_none, read_keys, read_settings
-from .node_failure import NodeAlreadyRunning, NodeFailure, failed_check, record_and_print_failure
-from .node_folders import (
+from .node_environment import (
     cache_folder,
     code_folder,
     missing_home_variables,
     private_cache_folder,
     require_shared_memory,
 )
-from .node_settings import JOB_FILE, NodeSettings
+from .node_failure import NodeAlreadyRunning, NodeFailure, failed_check, record_and_print_failure
+from .node_settings import NodeSettings
 
 PAYLOADS = ("train", "smoke", "check", "preflight", "shell")
 WITH_RANKS = ("train", "smoke")  # payloads that start an attempt

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..exit_codes import DATA_BROKEN
+from ..run_folder.artifact_copies import JOB_FILE
 from ..system.values import read_settings
 from .node_failure import NodeFailure
 
-JOB_FILE = ".jobc/job.json"
 TORCH_LAUNCHERS = ("torchrun", "torch_distributed_launch", "accelerate")
 
 

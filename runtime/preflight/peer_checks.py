@@ -98,7 +98,7 @@ def check_network(settings: NodeSettings, command: Sequence[str], head: str, ran
         names = sorted(set(interfaces.interface_by_address().values()) & set(chosen.split(",")))
         yield CheckResult(True, "interface", f"interface to the other nodes: {', '.join(names)}")
         if uses_gpus:
-            network.fabric_variables(profile, chosen, os.environ)
+            network.fabric_variables(profile, chosen)
             if profile != "auto":
                 yield CheckResult(True, "fabric", f"network={profile}")
     except Failure as lacking:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
 
 from ..exit_codes import DATA_BROKEN
-from ..node.job_python import LAUNCH_MODULE, safe_path_option
+from ..node.node_environment import LAUNCH_MODULE, safe_path_option
 from ..node.node_failure import NodeFailure
 from ..node.node_settings import NodeSettings
 

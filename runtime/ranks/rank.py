@@ -19,10 +19,16 @@ import time
 from collections.abc import MutableMapping
 
 from .. import exit_codes
-from ..run_folder.node_log import LossyLog, write_all_bytes
-from ..run_folder.run_folder import RunFolder, release_reserved_file, reserve_small_file, write_small_file
+from ..run_folder.run_folder import (
+    LossyLog,
+    RunFolder,
+    release_reserved_file,
+    reserve_small_file,
+    write_all_bytes,
+    write_small_file,
+)
 from ..system import processes
-from ..system.signal_queue import SignalQueue
+from ..system.processes import SignalQueue
 from . import engine_variables
 from .separate_stderr import STDERR, open_stderr
 
@@ -38,7 +44,7 @@ def main(argv: list[str]) -> int:
     lines = os.environ.pop("JOBC_THEN", "")
     command = ["bash", "-e", "-c", lines] if lines else parse_rank_command(argv)
     signals = SignalQueue([signal.SIGCHLD])
-    signals.block_signals(FORWARDED)
+    signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)  # until receive_in_thread() receives them
     processes.die_with_parent()
     try:
         renumber_by_node_position(os.environ)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from .. import exit_codes
 from ..system import processes
-from ..system.signal_queue import SignalQueue
+from ..system.processes import SignalQueue
 
 if TYPE_CHECKING:
     from .tasks import TaskServer

@@ -28,7 +28,7 @@ from .. import exit_codes
 from ..run_folder.run_folder import RunFolder, write_small_file
 from ..system import processes
 from ..system.failure import Failure
-from ..system.signal_queue import SignalQueue
+from ..system.processes import SignalQueue
 from .bash_lines import BashLines
 
 LOOK_S = 0.5  # pause between checks of the files

@@ -27,7 +27,7 @@ from ..run_folder.run import NodeState
 from ..run_folder.run_folder import RunFolder
 from ..system import processes
 from ..system.failure import Failure
-from ..system.signal_queue import SignalQueue
+from ..system.processes import SignalQueue
 from .spawn import PASSED_ON
 
 RETRY_S = 0.1

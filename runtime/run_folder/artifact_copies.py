@@ -103,11 +103,16 @@ def copy_read_only(source: Path, copy: Path) -> None:
     """Copy an artifact to a folder that may exist. The files cannot be written, but `rm -r` removes them. Raises
     OSError.
     """
-    umask = os.umask(0)
-    os.umask(umask)
+    umask = current_umask()
     shutil.copytree(source, copy, symlinks=True, dirs_exist_ok=True)
     for folder, _, files in os.walk(copy):
         os.chmod(folder, stat.S_IMODE(os.stat(folder).st_mode) & ~umask | stat.S_IRWXU)
         for path in (os.path.join(folder, name) for name in files):
             if not os.path.islink(path):
                 os.chmod(path, stat.S_IMODE(os.stat(path).st_mode) & ~umask & ~0o222)
+
+
+def current_umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

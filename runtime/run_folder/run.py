@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..exit_codes import CRASHED, DONE, PRIORITY
-from ..system.processes import identify_process, is_running
+from ..system.processes import identify_machine, is_running
 from ..system.text import one_line
 from ..system.untrusted_files import Unreadable, open_regular
 from ..system.values import number_or_none, read_keys, read_text
@@ -243,11 +243,6 @@ def format_utc(seconds: int) -> str:
         return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
     except (OverflowError, ValueError, OSError):
         return "an unknown time"
-
-
-@lru_cache
-def identify_machine() -> dict[str, str]:
-    return identify_process()
 
 
 def last_progress(lines: list[str]) -> LastProgress | None:

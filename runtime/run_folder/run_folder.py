@@ -1,4 +1,4 @@
-"""Define the paths in a run folder that the runtime uses, and write small files atomically.
+"""Define the paths in a run folder that the runtime uses, write small files atomically, and append to logs.
 
 A small file has `key=value` lines, so that bash can read it as easily as Python.
 """
@@ -51,9 +51,6 @@ class RunFolder:
     def node_state(self, node: int) -> Path:
         return self.path / f"state/node_{node:02}"
 
-    def node_lock(self, node: int) -> Path:
-        return self.path / f"state/node_{node:02}.lock"
-
     def rank_state(self, rank: int) -> Path:
         return self.path / f"state/rank_{rank:02}"
 
@@ -62,10 +59,6 @@ class RunFolder:
 
     def rank_exit(self, rank: int) -> Path:
         return self.exits / f"rank_{rank:02}"
-
-    def restart_folder(self, number: int) -> Path:
-        """Return the folder in which the nodes agree on a restart. number: counted from 1"""
-        return self.exits / f"restart_{number}"
 
     def steps_process(self, node: int) -> Path:
         """Return the file that describes the process that is running a node's steps."""
@@ -234,3 +227,68 @@ def is_earlier_failure(code: str, keys: Mapping[str, object], known_code: str, k
 def _failure_sort_key(code: str, keys: Mapping[str, object]) -> tuple[bool, int]:
     """Return a sort key that puts the earliest failure first, and ranks that only lost a peer after all others."""
     return code == str(exit_codes.PEER_LOST) and "rank" in keys, parse_count(keys.get("time_ns"))
+
+
+class LossyLog:
+    """Appends to a log. Output that a full disk cannot hold is dropped, and a later line reports how much was lost."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self._dropped_bytes, self._reason = 0, ""
+
+    def write(self, text: bytes) -> str:
+        """Append the text. If this is the first write that fails, return the reason; otherwise, return ""."""
+        was_dropping = self._dropped_bytes > 0
+        try:
+            if was_dropping:
+                note = f"\njobc: dropped {self._dropped_bytes} bytes of output here: {self._reason}\n"
+                write_all_bytes(self.descriptor, note.encode())
+                self._dropped_bytes = 0
+            write_all_bytes(self.descriptor, text)
+        except OSError as error:
+            self._dropped_bytes += len(text)
+            self._reason = str(error.strerror)
+            return "" if was_dropping else self._reason
+        return ""
+
+
+def write_all_bytes(descriptor: int, piece: bytes) -> None:
+    while piece:
+        piece = piece[os.write(descriptor, piece) :]
+
+
+class NodeLog:
+    """A node's log, logs/node_NN.log: one file for all attempts.
+
+    timed: also write logs/.node_NN.times, with a line `SECONDS OFFSET` for each second with output. These times,
+    by which `jobctl logs` merges all nodes' logs, are in a separate file so that log lines stay unchanged.
+    """
+
+    def __init__(self, run: RunFolder, node: int, timed: bool) -> None:
+        path = run.node_log(node)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._noted_s = 0
+        self._times = -1
+        if timed:
+            self._times = open_for_append(path.with_name(f".{path.stem}.times"))
+            self._record_time(path.stat().st_size if path.exists() else 0)
+        self.name = path.name
+        self._log = LossyLog(run.open_log(path, f"node {node}"))
+
+    def write(self, text: bytes) -> str:
+        """Append the text. Return why output is dropped, once each time the disk becomes full; otherwise, return ""."""
+        with contextlib.suppress(OSError):  # a full disk must not stop the training
+            self._record_time(os.fstat(self._log.descriptor).st_size)
+        return self._log.write(text)
+
+    def _record_time(self, offset: int) -> None:
+        """Record that the output at byte `offset` was written now."""
+        now_s = int(time.time())
+        if self._times >= 0 and now_s != self._noted_s:
+            self._noted_s = now_s
+            os.write(self._times, b"%d %d\n" % (now_s, offset))
+
+    def close(self) -> None:
+        for descriptor in (self._log.descriptor, self._times):
+            if descriptor >= 0:
+                os.close(descriptor)

@@ -13,12 +13,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..system.text import escape_unprintable, format_count
+from ..system.text import escape_unprintable, format_count, format_size
 
 MOST_S = 2.0  # time limit for the scan, because a scheduler kills a job soon after the job's own time limit
 MOST_NAMES, MOST_CHARACTERS = 3, 48
 BY_PRODUCTS = {"__pycache__", ".git"}
-UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 class FilesWrittenByProgram:
@@ -87,14 +86,6 @@ def _walk_entries(folders: list[str]) -> Iterator[tuple[str, os.stat_result]]:
                 with contextlib.suppress(OSError):  # removed in the meantime
                     path = os.path.join(parent, name)
                     yield path, os.lstat(path)
-
-
-def format_size(size: float) -> str:
-    for unit in UNITS:
-        if size < 1024 or unit == UNITS[-1]:
-            break
-        size /= 1024
-    return f"{size:.0f} {unit}" if size >= 10 or unit == "B" else f"{size:.1f} {unit}"
 
 
 def _shorten_name(name: str) -> str:

@@ -17,11 +17,11 @@ import json
 import math
 import os
 import re
-import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..run_folder.removal import remove_folder
 from ..run_folder.run_folder import (
     COMMANDS,
     PROGRESS,
@@ -30,6 +30,7 @@ from ..run_folder.run_folder import (
     last_step_in_metrics,
     parse_small_file,
     record_first_failure,
+    replace_file,
     write_small_file,
 )
 from ..system.untrusted_files import Unreadable, is_safe_relative_path, read_json
@@ -75,7 +76,8 @@ class BucketMirror:
         for name, size in sizes.items():
             if not name.startswith(STEP):
                 self._download_file(source, name, into / name, size)
-        newest, stubs = None, {}
+        newest: str | None = None
+        stubs: dict[str, list[str]] = {}  # older checkpoints, of which only the manifest is downloaded
         for step in sorted({name.rpartition("/")[0] for name in sizes if name.startswith(STEP)}, reverse=True):
             manifest = f"{step}/{MANIFEST}"
             if not everything or manifest not in sizes:
@@ -87,12 +89,9 @@ class BucketMirror:
             elif newest != step:
                 stubs[step] = [name for name in sizes if name.startswith(f"{step}/")]
         if into == self.folder.path:
-            leftovers = (
-                self._leftover_checkpoint_files({name: item.age_s for name, item in listed.items()})
-                if everything
-                else {}
-            )
-            self._record_downloaded_files({**stubs, **leftovers})
+            if everything:
+                stubs.update(self._leftover_checkpoint_files({name: item.age_s for name, item in listed.items()}))
+            self._record_downloaded_files(stubs)
         return newest
 
     def download_progress(self) -> None:
@@ -101,9 +100,7 @@ class BucketMirror:
         """
         for name in (PROGRESS, COMMANDS):
             if (content := self.run.get(name)) is not None:
-                path = self.folder.path / name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(content)
+                replace_file(self.folder.path / name, content)
         tail = b""
         for part in sorted(self.run.object_ages(f"{METRICS}/"), reverse=True):
             tail = (self.run.get(part) or b"") + tail  # a line may have begun in the previous part
@@ -136,9 +133,8 @@ class BucketMirror:
 
     def _record_downloaded_files(self, stubs: Mapping[str, list[str]]) -> None:
         """Record for the upload process which local files are already in the bucket."""
-        up = {
-            name: version for name, version in self._scan_files() if name.startswith("checkpoints/") or name == PROGRESS
-        }
+        files = self._scan_files()
+        up = {name: version for name, version in files if name.startswith("checkpoints/") or name == PROGRESS}
         path = self.folder.path / RESTORED
         path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps({"up": up, "stubs": stubs}))
@@ -268,9 +264,7 @@ class BucketMirror:
                 self._upload_step(folder, {path: now[path] for path in changed if os.path.dirname(path) == folder})
         self._before = now
         gone = {name for name in self._up if name.startswith("checkpoints/") and name not in now}
-        self._delete_removed_files(
-            {name for name in gone if _is_gone(self.folder.path / name)}
-        )  # not if replaced meanwhile
+        self._delete_removed_files({name for name in gone if _is_gone(self.folder.path / name)})  # not if replaced
 
     def _upload_file(self, name: str, version: Seen) -> None:
         with contextlib.suppress(FileNotFoundError):  # removed in the meantime
@@ -322,9 +316,8 @@ class BucketMirror:
         """Delete from the bucket checkpoint files that no longer exist locally, manifests first."""
         stubs = [step for step in self._stubs if _is_gone(self.folder.path / step)]
         gone = gone.union(*(self._stubs[step] for step in stubs))
-        self.run.bucket.delete(
-            self.run.object_key(name) for name in sorted(gone, key=lambda n: (not n.endswith(MANIFEST), n))
-        )
+        names = sorted(gone, key=lambda name: (not name.endswith(MANIFEST), name))
+        self.run.bucket.delete(map(self.run.object_key, names))
         for name in gone:
             self._up.pop(name, None)
         for step in stubs:
@@ -373,18 +366,10 @@ class BucketMirror:
         return name != SAVE
 
 
-def read_complete_log(run: BucketRun, name: str) -> bytes | None:
-    """Return a log or metrics file with all attempts' lines, or None if there is none."""
-    parts = sorted(run.object_ages(f"{name}/"))
-    return b"".join(run.get(part) or b"" for part in parts) if parts else None
-
-
 def create_empty_run_folder(path: Path) -> None:
     """Create an empty run folder. An earlier attempt's files on this node are deleted because the bucket has them."""
     if path.exists():
-        for folder, _, _ in os.walk(path):
-            os.chmod(folder, 0o700)  # an artifact's copy is read-only
-        shutil.rmtree(path)
+        remove_folder(path)
     for name in ("state", "logs", "control", "metrics", "exit"):
         (path / name).mkdir(parents=True)
 

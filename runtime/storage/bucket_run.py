@@ -67,6 +67,11 @@ class BucketRun:
         start = len(self.folder) + 1
         return {listed.key[start:]: listed.age_s for listed in self.bucket.list(self.object_key(prefix))}
 
+    def complete_log(self, name: str) -> bytes | None:
+        """Return a log or metrics file with all attempts' lines, or None if there is none."""
+        parts = sorted(self.object_ages(f"{name}/"))
+        return b"".join(self.get(part) or b"" for part in parts) if parts else None
+
     def put_if_absent(self, name: str, content: bytes) -> bool:
         """Put an object unless it exists. Return whether the stored content is this node's own.
 

@@ -29,9 +29,9 @@ from .. import exit_codes
 from ..run_folder.run_folder import RunFolder
 from ..system import processes
 from ..system.failure import Failure, print_failure
-from ..system.signal_queue import SignalQueue
+from ..system.processes import SignalQueue
 from .bucket import Bucket, BucketError
-from .bucket_mirror import BucketMirror, read_complete_log
+from .bucket_mirror import BucketMirror
 from .bucket_run import BEAT_S, STOP, BucketRun
 from .credentials import CredentialCache
 
@@ -111,7 +111,7 @@ def run_read_verb(run: BucketRun, verb: str, words: list[str]) -> int:
         for listed in run.bucket.list(run.object_key("")):
             print(f"{listed.size:>14,}  {listed.key[len(run.folder) + 1 :]}")
     else:
-        content = read_complete_log(run, words[0]) or run.get(words[0])
+        content = run.complete_log(words[0]) or run.get(words[0])
         if content is None:
             return exit_codes.CRASHED
         sys.stdout.buffer.write(content)

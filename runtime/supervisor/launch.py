@@ -16,9 +16,8 @@ from typing import NoReturn
 
 from ..exit_codes import CRASHED, DATA_BROKEN
 from ..network import head_port
-from ..node.job_python import missing_modules, require_mpirun, require_python_version
+from ..node.node_environment import missing_modules, require_mpirun, require_python_version, safe_cache_variables
 from ..node.node_failure import NodeFailure, print_failed_check, record_and_print_failure
-from ..node.node_folders import safe_cache_variables
 from ..node.node_settings import NodeSettings
 from ..node.node_start import exec_program
 from ..ranks import launchers

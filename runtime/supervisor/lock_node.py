@@ -46,7 +46,7 @@ def _delete_old_files(before: RunFolder, node: int, ranks: range) -> None:
 
 
 def _acquire_lock(run_folder: RunFolder, node: int) -> int:
-    path = run_folder.node_lock(node)
+    path = run_folder.path / f"state/node_{node:02}.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     with contextlib.suppress(OSError):

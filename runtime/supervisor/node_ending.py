@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING
 
 from .. import exit_codes
 from ..run_folder.run_folder import read_small_file, release_reserved_file, write_small_file
-from ..system.signal_queue import SignalQueue
+from ..system.processes import SignalQueue
 from .peers import GOODBYE_S
-from .restarts import CAN_RESTART
 from .verdict import LATE, MOST_LINES, RankEnd, Verdict, attempt_log, judge_node, log_tail
 
 if TYPE_CHECKING:
+    from .restarts import Restarts
     from .supervise import Supervisor
 
 STOPPED = "the run was stopped immediately"
 WATCHFUL_S = 0.1  # pause between checks while an event is expected soon
+CAN_RESTART = (exit_codes.CRASHED, exit_codes.PEER_LOST)
 CAN_GO_ON = (exit_codes.PREEMPTED, exit_codes.PEER_LOST)  # these can be resumed, as can a crash with progress
 # A word as printed by bash's printf %q. Nothing else is printed, because people paste the command.
 _WORD = r"(?:(?:[\w@%+=:,./~-]|\\[^\n])+|\$'(?:[^'\\]|\\[^\n])*')"
@@ -49,7 +50,7 @@ class NodeEnding:
         launcher_output = attempt_log(self.run_folder, self.run_folder.launcher_log(self.node))
         ranks = self.supervisor.ranks
         verdict = judge_node(self.run_folder, self.node, ranks, status, launcher_output, stop_requested, killed)
-        restarts = self._may_restart(verdict)
+        restarts = self.restarts if self._may_restart(verdict) else None
         self._record_end(verdict, is_final=not restarts, is_over=not self.after)
         has_lost_peer = verdict.code == exit_codes.PEER_LOST and not stop_requested
         lost = self.peers.describe_unreachable_nodes() if has_lost_peer else ""
@@ -57,7 +58,7 @@ class NodeEnding:
         self._report_failure(verdict, launcher_output)
         blame = (verdict.first.rank, verdict.first.time_ns) if verdict.first and not lost else ()
         self.peers.announce_failure(verdict.code, verdict.reason, *blame)
-        if restarts and self._agree_on_restart():
+        if restarts and self._agree_on_restart(restarts):
             return None
         if self.after:
             verdict = self._run_after(verdict)
@@ -177,16 +178,16 @@ class NodeEnding:
         run = self.run_folder
         can = verdict.code in CAN_RESTART or (self.was_asked and run.first_failure.exists())
         stopped = self.supervisor.told or run.first_stop_file.exists() or run.stop_mark.exists()
-        return can and not stopped and self.restarts.made < self.restarts.most
+        return can and not stopped and self.restarts is not None and self.restarts.made < self.restarts.most
 
-    def _agree_on_restart(self) -> bool:
+    def _agree_on_restart(self, restarts: Restarts) -> bool:
         """Agree on a restart with the other nodes. Return whether all of them restart their ranks."""
         self.peers.close()  # the next start opens new links; meanwhile, the nodes communicate through the run folder
-        number = self.restarts.made + 1
-        if not self.restarts.agree_on_restart(self.supervisor.grace_s):
+        number = restarts.made + 1
+        if not restarts.agree_on_restart(self.supervisor.grace_s):
             return False
         self.output.print_jobc_line(
-            f"restart {number} of {self.restarts.most}: all ranks continue from the newest checkpoint"
+            f"restart {number} of {restarts.most}: all ranks continue from the newest checkpoint"
         )
         self.output.flush()
         return True

@@ -1,4 +1,12 @@
-"""Write the output of a node's launcher and supervisor to its log and the console."""
+"""Write the output of a node's launcher and supervisor to its log and the console.
+
+The output of a run begins with its header:
+
+run 20260131-120000-1f2e of job audio, attempt 0, slurm job 4711
+4 nodes x 2 ranks = world size 8, on node[1-4]; rendezvous at node1:23456
+GPUs of this node: 0 1 (NVIDIA H100 80GB HBM3)
+warning: 2 ranks x 8 threads on 1 CPU core of this node: training will be slow; set cpus=16 or more, or fewer threads
+"""
 
 from __future__ import annotations
 
@@ -6,8 +14,10 @@ import contextlib
 import os
 import select
 import time
+from collections.abc import Iterator, Mapping
 
-from ..run_folder.node_log import NodeLog
+from ..run_folder.run_folder import NodeLog
+from ..system.text import format_count
 
 MOST_WAITING_BYTES = 4 * 1024 * 1024
 PIECE_BYTES = 4096  # PIPE_BUF: a pipe reported as writable accepts this much without blocking (pipe(7))
@@ -105,3 +115,28 @@ class NodeOutput(Console):
 
     def close(self) -> None:
         self._log.close()
+
+
+def run_header_lines(environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield the first lines of a run, from the JOBC_ variables that node.py and the backend set."""
+    nodes, procs, job_id = int(environ["JOBC_NODES"]), int(environ["JOBC_PROCS"]), environ.get("JOBC_JOB_ID", "")
+    engine = f", job {job_id} of the engine" if job_id and job_id != environ["JOBC_RUN_ID"] else ""
+    yield f"run {environ['JOBC_RUN_ID']} of {environ['JOBC_JOB_NAME']}, attempt {environ['JOBC_ATTEMPT']}{engine}"
+    hosts = environ["JOBC_NODE_LIST"]
+    meet = f"{environ['JOBC_HEAD_ADDR']}:{environ['JOBC_HEAD_PORT']}"
+    size = f"{format_count(nodes, 'node')} x {format_count(procs, 'rank')} = world size {nodes * procs}"
+    yield f"{size}, on {hosts}; rendezvous at {meet}"
+    if int(environ.get("JOBC_GPUS") or 0):
+        from ..system.gpus import describe_gpus  # packed only in jobs with GPUs
+
+        yield f"GPUs of this node: {describe_gpus(environ) or 'none visible'}"
+
+
+def warn_about_few_cores(environ: Mapping[str, str], ranks: int, cores: int) -> str:
+    """Return a warning if the ranks that share these cores have more threads than there are cores, or "" otherwise."""
+    threads = int(environ.get("OMP_NUM_THREADS") or 1)
+    if cores >= ranks * threads:
+        return ""
+    demand = f"{format_count(ranks, 'rank')} x {format_count(threads, 'thread')}"
+    given = f"{demand} on {format_count(cores, 'CPU core')} of this node"
+    return f"warning: {given}: training will be slow; set cpus={ranks * threads} or more, or fewer threads"

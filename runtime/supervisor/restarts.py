@@ -13,10 +13,8 @@ import os
 import time
 from collections.abc import Callable
 
-from .. import exit_codes
 from ..run_folder.run_folder import RunFolder
 
-CAN_RESTART = (exit_codes.CRASHED, exit_codes.PEER_LOST)
 PAUSE_S = 0.2
 MORE_S = 30.0  # time, beyond the grace period, for the others to notice the failure and stop their processes
 
@@ -34,7 +32,7 @@ class Restarts:
 
     def agree_on_restart(self, timeout_s: float) -> bool:
         """Agree with the other nodes on a restart. Return False if one ended or is silent, or the run was stopped."""
-        folder = self.run.restart_folder(self.made + 1)
+        folder = self.run.exits / f"restart_{self.made + 1}"
         with contextlib.suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
             (folder / f"node_{self.node:02}").touch()

@@ -11,7 +11,7 @@ from .. import exit_codes
 from ..ranks.bash_lines import BashLines
 from ..run_folder.run_folder import RunFolder, parse_count, read_small_file
 from ..system import processes
-from ..system.signal_queue import SignalQueue
+from ..system.processes import SignalQueue
 from .node_output import NodeOutput
 
 LOOK_S = 1.0

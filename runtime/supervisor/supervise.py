@@ -21,23 +21,27 @@ import signal
 import sys
 import time
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from .. import exit_codes
-from ..run_folder.node_log import NodeLog
-from ..run_folder.run_folder import RunFolder, parse_count, read_small_file, reserve_small_file, write_small_file
-from ..run_folder.run_header import run_header_lines, warn_about_few_cores
+from ..run_folder.run_folder import (
+    NodeLog,
+    RunFolder,
+    parse_count,
+    read_small_file,
+    reserve_small_file,
+    write_small_file,
+)
 from ..run_folder.stopping import write_stop_mark
 from ..run_folder.written_files import FilesWrittenByProgram
 from ..system import processes
 from ..system.failure import Failure, print_failure
-from ..system.signal_queue import SignalQueue
+from ..system.processes import SignalQueue
 from .hang_watch import HangWatch
 from .lock_node import lock_node
 from .node_ending import WATCHFUL_S, NodeEnding
-from .node_output import NodeOutput
+from .node_output import NodeOutput, run_header_lines, warn_about_few_cores
 from .peers import PeerNodes
-from .process_keeper import start_under_keeper
-from .restarts import Restarts
 from .verdict import (
     RankEnd,
     RankSnapshot,
@@ -48,6 +52,9 @@ from .verdict import (
     resolve_end_cause,
     take_rank_snapshot,
 )
+
+if TYPE_CHECKING:
+    from .restarts import Restarts
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 STOPPING = {*STOP_SIGNALS, signal.SIGQUIT}
@@ -69,7 +76,11 @@ def main(argv: list[str]) -> int:
     try:
         run_folder = RunFolder.from_environment()
         node, nodes = int(os.environ["JOBC_NODE_RANK"]), int(os.environ["JOBC_NODES"])
-        restarts = Restarts(run_folder, node, nodes, most, lambda s: STOPPING.isdisjoint(signals.wait(s)[0]))
+        restarts = None
+        if most:
+            from .restarts import Restarts  # packed only in jobs with lifecycle.max_restarts
+
+            restarts = Restarts(run_folder, node, nodes, most, lambda s: STOPPING.isdisjoint(signals.wait(s)[0]))
         written = FilesWrittenByProgram(run_folder.code)
         starter = [int(word) for word in os.environ.pop("JOBC_STARTER", "").split()]
         code = None
@@ -95,7 +106,7 @@ class Supervisor:
     def __init__(
         self,
         run_folder: RunFolder,
-        restarts: Restarts,
+        restarts: Restarts | None,
         written: FilesWrittenByProgram,
         then: int | None,
         after: str,
@@ -118,9 +129,7 @@ class Supervisor:
             self.peers.links.then = then
         self.output = NodeOutput(NodeLog(run_folder, self.node, timed=nodes > 1), sys.stdout.fileno())
         self.state: dict[str, object] = {
-            "pid": os.getpid(),
-            "start_ticks": processes.process_start_time(os.getpid()),
-            **processes.identify_process(),
+            **processes.identify_this_process(),
             "attempt": run_folder.attempt,
             "first_rank": self.ranks[0],
             "started": int(time.time()),
@@ -156,7 +165,7 @@ class Supervisor:
         # a launcher reports every failed rank at length, so its stderr goes to a log; the supervisor reports the cause
         errors = self.run_folder.open_log(self.run_folder.launcher_log(self.node), "launcher")
         processes.become_subreaper()
-        self.keeper = start_under_keeper(launcher, write_end, errors)
+        self.keeper = processes.start_under_keeper(launcher, write_end, errors)
         os.close(write_end)
         os.close(errors)
         self.peers.start_links()

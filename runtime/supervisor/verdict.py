@@ -1,7 +1,7 @@
 """Judge how a node ended, from each rank's exit file: the exit code that wins, and the rank to blame.
 
 In:  the run folder, after all of the node's processes have ended.
-Out: a Verdict.
+Out: a Verdict, whose reason quotes the Python exception that terminated the rank: KeyError: 'label_17' (train.py:6).
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from .. import exit_codes
 from ..run_folder.run_folder import RunFolder, parse_count, read_small_file
 from ..system import processes
+from ..system.text import escape_unprintable
 from ..system.untrusted_files import Unreadable, open_regular
-from .exception_line import last_exception_in_log, last_line_in_log
 
 RANK_FILE = re.compile(r"rank_[0-9]{2,9}")
-TRACEBACK = b"Traceback (most recent call last)"
+TRACEBACK = "Traceback (most recent call last)"
 MOST_LINES, USUAL_LINES = 100, 20  # lines printed from the end of a failed rank's log, with and without a traceback
 LOG_TAIL_BYTES = 256 * 1024
 MOST_EXITS_READ = 16  # the oldest files are read first: the rank that the others lost is among them
@@ -34,7 +34,6 @@ RENDEZVOUS_WORDS = re.compile(
     rb"|server socket has failed to (bind|listen)|EADDRINUSE"
 )
 
-
 # Output of torch 2.4 to 2.13 when another rank is gone, from Gloo, NCCL, its watchdog and TCPStore, and the trainer's
 # own message (exit_rank.py).
 LOST_PEER_WORDS = re.compile(
@@ -42,9 +41,22 @@ LOST_PEER_WORDS = re.compile(
     r"|Watchdog caught collective operation timeout|Dist(Backend|Network|Store)Error"
 )
 
-
 # Last line that steps.py prints if the job's own lines abort the start
 STEP_ENDED = re.compile(rb"jobc: ((?:before|per_node|then) .*|nodes? .* did not begin within .*)\n?")
+
+# The user's program writes a rank's log, so it is untrusted: what is quoted from it is truncated and escaped.
+MOST_CHARACTERS = 160
+MOST_LINES_AFTER = 20  # the message, and libraries' output at exit; more lines mean that the program continued
+# torch 2.3 to 2.13 print this before each line of a traceback (torch/distributed/c10d_logger, _distributed_excepthook)
+RANK_PREFIX = re.compile(r"^\[rank[0-9]+\]: ?")
+FRAME = re.compile(r'  File "([^"]+)", line ([0-9]+)')
+EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(: .*)?")
+# Python 3.8 to 3.14 print no traceback for the script itself and for -m MODULE.
+SYNTAX = re.compile(
+    r"(?m)^  File \"([^\"\n]+)\", line ([0-9]+)\n(?: .*\n){1,3}((?:Syntax|Indentation|Tab)Error: .*)\s*\Z"
+)
+NO_MODULE = re.compile(r"\S*python[0-9.]*: ((?:No module named|Error while finding module) .*)\s*\Z")
+LIBRARY = re.compile(r"/(site|dist)-packages/|/lib/python3|^<")
 
 
 class RankEnd(NamedTuple):
@@ -251,5 +263,54 @@ def attempt_log(run: RunFolder, path: Path) -> bytes:
 def log_tail(run: RunFolder, path: Path) -> bytes:
     """Return the end of this attempt's log: from the first traceback in its last 100 lines, or else 20 lines."""
     lines = attempt_log(run, path).splitlines(keepends=True)[-MOST_LINES:]
-    tracebacks = [index for index, line in enumerate(lines) if TRACEBACK in line]
+    tracebacks = [index for index, line in enumerate(lines) if TRACEBACK.encode() in line]
     return b"".join(lines[tracebacks[0] :] if tracebacks else lines[-USUAL_LINES:])
+
+
+def last_exception_in_log(log: str, code: str) -> str:
+    """Return the last exception in a log, with the line in the user's code that raised it, as one printable line.
+
+    Return "" if the log ends neither with a traceback nor with Python's message that it cannot compile the script or
+    find the module of -m.
+    code: folder of the user's code. The file's path is given relative to it.
+    """
+    lines = [RANK_PREFIX.sub("", line) for line in log.split("\n")]
+    begins = [index for index, line in enumerate(lines) if TRACEBACK in line]
+    if not begins:
+        return _without_traceback("\n".join(lines[-MOST_LINES_AFTER:]), code)
+    frames: list[tuple[str, str]] = []
+    for index, line in enumerate(lines[begins[-1] + 1 :], begins[-1] + 1):
+        if frame := FRAME.match(line):
+            frames.append((frame[1], frame[2]))
+        elif not line.startswith(" "):
+            is_last = len(lines) - index <= MOST_LINES_AFTER and EXCEPTION.fullmatch(line)
+            return f"{_escape_and_shorten(line)}{_user_code_position(frames, code)}" if is_last else ""
+    return ""
+
+
+def last_line_in_log(log: str) -> str:
+    """Return the last line that is not blank, or "" if there is none. For a progress bar, return its last state."""
+    line = log.rstrip().rpartition("\n")[2]
+    return _escape_and_shorten(RANK_PREFIX.sub("", line).rpartition("\r")[2].strip())
+
+
+def _without_traceback(end_of_log: str, code: str) -> str:
+    if syntax := SYNTAX.search(end_of_log):
+        return f"{_escape_and_shorten(syntax[3])}{_user_code_position([(syntax[1], syntax[2])], code)}"
+    last_line = end_of_log.rstrip("\n").rpartition("\n")[2]
+    no_module = NO_MODULE.match(last_line)
+    return _escape_and_shorten(no_module[1]) if no_module else ""
+
+
+def _user_code_position(frames: list[tuple[str, str]], code: str) -> str:
+    user_frames = [frame for frame in frames if not LIBRARY.search(frame[0])] or frames
+    if not user_frames:
+        return ""
+    file, line = user_frames[-1]
+    name = file[len(code) + 1 :] if file.startswith(f"{code}/") else PurePosixPath(file).name
+    return f" ({_escape_and_shorten(name)}:{line})"
+
+
+def _escape_and_shorten(text: str) -> str:
+    text = escape_unprintable(text)
+    return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"

@@ -12,12 +12,12 @@ from functools import partial
 from types import FrameType
 from typing import NoReturn
 
+from ..exit_codes import INTERRUPTED
 from .failure import Failure, print_failure
 from .text import printable
 from .untrusted_files import Unreadable
 
 NO_READER = 1
-INTERRUPTED = 130
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 HELP_WIDTH = 100
 
@@ -72,9 +72,7 @@ def run_verb(verb: Callable[[list[str]], int], argv: list[str]) -> int:
 
 
 class _SignalReceived(BaseException):
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
+    """A signal that would terminate this program. Its argument is the signal's number."""
 
 
 def run_verb_until_ended(verb: Callable[[list[str]], int], argv: list[str]) -> int:
@@ -85,8 +83,8 @@ def run_verb_until_ended(verb: Callable[[list[str]], int], argv: list[str]) -> i
     try:
         return run_verb(verb, argv)
     except _SignalReceived as ended:
-        signal.signal(ended.number, signal.SIG_DFL)
-        os.kill(os.getpid(), ended.number)
+        signal.signal(ended.args[0], signal.SIG_DFL)
+        os.kill(os.getpid(), ended.args[0])
         return 1
 
 

@@ -16,8 +16,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 TIMEOUT_S = 60  # without persistence mode, the first query starts the driver
+NAMES_S = 10  # nvidia-smi hangs if the driver is broken; jobctl preflight reports that
 BUSY_MIB = 1024  # a free GPU itself uses a few hundred MiB
 VISIBLE = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
+DEVICES = Path("/dev")
+KFD = Path("/sys/class/kfd/kfd/topology/nodes")  # AMD's driver: a folder for each CPU and GPU; gpu_id is 0 for CPUs
 DEVICE_FILES = ("nvidia[0-9]*", "kfd", "dxg")  # NVIDIA, AMD, NVIDIA under WSL 2
 HINT = "check the driver and CUDA_VISIBLE_DEVICES; to run on the CPU, set gpus=0"
 
@@ -68,14 +71,14 @@ def is_gpu_of_type(name: str, wanted: str) -> bool:
 
 
 def _split_name(text: str) -> list[str]:
-    return [part for part in re.split(r"[^A-Za-z0-9]+", text) if part]
+    return re.findall("[A-Za-z0-9]+", text)
 
 
 def _split_words(text: str) -> list[str]:
     return re.findall(r"[a-z]+|[0-9]+", text.lower())
 
 
-def usable_gpu_count(environ: Mapping[str, str], devices: Path = Path("/dev")) -> int | None:
+def usable_gpu_count(environ: Mapping[str, str], devices: Path = DEVICES) -> int | None:
     """Return how many GPUs or MIG instances a program may use, or None if only the program itself can tell."""
     visible = next((environ[name] for name in VISIBLE if name in environ), None)
     if visible is not None:
@@ -106,6 +109,24 @@ def missing_gpus_reason(seen: int | None, wanted: int) -> str:
 
 def describe_usable_gpus(seen: int, wanted: int) -> str:
     return f"GPUs visible to torch: {seen}, required: {wanted}"
+
+
+def describe_gpus(environ: Mapping[str, str]) -> str:
+    """Return the ranks' GPUs, as set by the engine or else as listed by the driver, with their names if known."""
+    chosen = next((environ[name] for name in VISIBLE[:2] if environ.get(name)), "")
+    listed = chosen.replace(",", " ") or " ".join(map(str, _gpu_numbers()))
+    try:
+        names = _run_command("nvidia-smi", "--query-gpu=name", "--format=csv,noheader", timeout_s=NAMES_S).splitlines()
+    except (OSError, subprocess.SubprocessError):
+        names = []
+    return f"{listed} ({', '.join(sorted(set(names)))})" if listed and names else listed
+
+
+def _gpu_numbers() -> list[int]:
+    """Return the numbers of all GPUs on this node without calling a driver, which might hang."""
+    files = [path.name.removeprefix("nvidia") for path in DEVICES.glob("nvidia[0-9]*")]
+    amd = [file for file in KFD.glob("*/gpu_id") if file.read_text().strip() not in ("", "0")]
+    return sorted(int(number) for number in files if number.isdigit()) or list(range(len(amd)))
 
 
 def list_gpus(environ: Mapping[str, str]) -> list[Gpu] | None:
@@ -144,6 +165,6 @@ def _query_rows(*command: str) -> Iterator[list[str]]:
     return (row for row in csv.reader(_run_command(*command).splitlines(), skipinitialspace=True) if row)
 
 
-def _run_command(*command: str) -> str:
+def _run_command(*command: str, timeout_s: float = TIMEOUT_S) -> str:
     environ = {**os.environ, "LC_ALL": "C"}
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=TIMEOUT_S, env=environ).stdout
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=timeout_s, env=environ).stdout

@@ -1,4 +1,5 @@
-"""Control Linux processes: start a program that cannot outlive its starter, and find and kill all descendants.
+"""Control Linux processes: start a program that cannot outlive its starter, find and kill all descendants, and receive
+signals.
 
 This module relies on three kernel features. A parent-death signal kills a child whenever its parent dies.
 A child subreaper adopts all its orphaned descendants, so a daemon that forked twice and called setsid is found.
@@ -11,9 +12,12 @@ import contextlib
 import ctypes
 import errno
 import os
+import select
 import signal
+import threading
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -187,7 +191,13 @@ def kill_descendants(root: int, timeout_s: float = 10) -> list[int]:
         time.sleep(0.01)
 
 
-def identify_process() -> dict[str, str]:
+def identify_this_process() -> dict[str, object]:
+    """Return what other processes need to recognize this one: its pid and start_ticks, and identify_machine()."""
+    return {"pid": os.getpid(), "start_ticks": process_start_time(os.getpid()), **identify_machine()}
+
+
+@lru_cache
+def identify_machine() -> dict[str, str]:
     """Return this process's host, boot and pid_namespace. The last two are missing if /proc does not have them.
 
     boot: the kernel's boot ID (random(4)), which differs between machines with the same host name.
@@ -199,3 +209,84 @@ def identify_process() -> dict[str, str]:
         keys["boot"] = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         keys["pid_namespace"] = str(namespace)
     return keys
+
+
+class SignalQueue:
+    """Queue of the caught `signals`, for a select loop, so that no signal handler interrupts other code.
+
+    Create only one per process, before any child is started.
+    """
+
+    def __init__(self, signals: Iterable[int]) -> None:
+        self.senders: dict[int, int] = {}  # signal -> PID of its last sender, or 0 if outside this PID namespace
+        self._read_end, self._write_end = os.pipe()
+        os.set_blocking(self._read_end, False)
+        os.set_blocking(self._write_end, False)
+        signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)
+        for number in signals:
+            signal.signal(number, lambda *_: None)
+
+    def wait(self, timeout_s: float, *readable: int) -> tuple[list[int], list[int]]:
+        """Return the signals in order of arrival, and those descriptors of `readable` that have input."""
+        ready, _, _ = select.select([self._read_end, *readable], [], [], max(timeout_s, 0))
+        arrived: list[int] = []
+        if self._read_end in ready:
+            ready.remove(self._read_end)
+            arrived += os.read(self._read_end, 4096)
+        return arrived, ready
+
+    def receive_in_thread(self, signals: Iterable[int]) -> None:
+        """Receive the blocked `signals` in a thread, so that `senders` records who sent them. A handler could not."""
+        threading.Thread(target=self._receive_signals, args=(signals,), daemon=True).start()
+
+    def _receive_signals(self, signals: Iterable[int]) -> None:
+        while True:
+            received = signal.sigwaitinfo(signals)
+            self.senders[received.si_signo] = received.si_pid
+            os.write(self._write_end, bytes([received.si_signo]))
+
+
+def start_under_keeper(argv: list[str], output: int, errors: int) -> int:
+    """Start the launcher under a keeper, and return the keeper's PID.
+
+    supervisor ── keeper ── torchrun or spawn ── rank wrappers ── ranks ── their children, daemons included
+
+    The keeper is a small process which ensures that none of the job's processes outlives the supervisor or launcher.
+    It adopts all its orphaned descendants, and kills them when the launcher ends or the supervisor dies, even by
+    SIGKILL. If the keeper itself is killed, the launcher dies with it, and the supervisor adopts the rest.
+    output, errors: file descriptors for stdout and stderr. Rank 0 prints both to `output`.
+    The keeper exits with the launcher's exit code, or 128 + N if signal N killed the launcher.
+    """
+    supervisor = os.getpid()
+    keeper = os.fork()
+    if keeper == 0:
+        status = 1
+        try:
+            status = _keep_processes(supervisor, argv, output, errors)
+        finally:
+            os._exit(status)
+    return keeper
+
+
+def _keep_processes(supervisor: int, argv: list[str], output: int, errors: int) -> int:
+    os.setsid()
+    signals = SignalQueue((signal.SIGCHLD, signal.SIGTERM))
+    become_subreaper()
+    die_with_parent(signal.SIGTERM)  # not by SIGKILL, because the keeper must first kill the other processes
+    if os.getppid() != supervisor:
+        return 1
+    try:
+        launcher = start_in_own_session(argv, output, errors)
+    except OSError as error:
+        os.write(errors, f"jobc: cannot start the launcher {argv[0]}: {error.strerror}\n".encode())
+        return 127
+    status = None
+    while status is None:
+        arrived, _ = signals.wait(3600)
+        if signal.SIGTERM in arrived and os.getppid() != supervisor:  # otherwise, sent to all processes (shutdown)
+            status = -signal.SIGTERM
+        for pid, code in reap_children():
+            if pid == launcher:
+                status = code
+    kill_descendants(os.getpid())
+    return status if status >= 0 else 128 - status

@@ -10,10 +10,8 @@ import contextlib
 import os
 import subprocess
 import sys
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -21,7 +19,6 @@ from .failure import Failure
 from .text import printable, printable_log
 
 PIECE = 1 << 16
-MOST_KEPT = 1 << 20  # the last bytes of the output, which run_and_capture() returns
 _STDERR = {"kept": None, "dropped": subprocess.DEVNULL, "merged": subprocess.STDOUT}
 
 if TYPE_CHECKING:
@@ -59,29 +56,10 @@ def print_client_output(
     errors: what to do with stderr: kept, dropped or merged.
     Raises Failure if the client cannot be run.
     """
-    with terminate_at_exit(_start_process(words, environment, _STDERR[errors])) as process:
+    with terminate_at_exit(start_client(words, environment, _STDERR[errors])) as process:
         assert process.stdout is not None
         print_lines(process.stdout, change, tail)
         return process.wait()
-
-
-def run_and_capture(
-    words: Sequence[str], environment: Mapping[str, str], folder: Path, is_shown: bool = True
-) -> tuple[int, str]:
-    """Run a client in a folder. Return its exit code and all its output.
-
-    is_shown: whether the output is also printed to stderr as it arrives.
-    Terminates the client if this program is interrupted. Raises Failure if the client cannot be run.
-    """
-    kept = b""
-    with terminate_at_exit(_start_process(words, environment, subprocess.STDOUT, folder)) as process:
-        assert process.stdout is not None
-        for piece in iter(partial(os.read, process.stdout.fileno(), PIECE), b""):
-            if is_shown:
-                sys.stderr.buffer.write(piece)
-                sys.stderr.buffer.flush()
-            kept = (kept + piece)[-MOST_KEPT:]
-        return process.wait(), kept.decode(errors="replace")
 
 
 def run_attached_to_terminal(words: Sequence[str]) -> int:
@@ -107,7 +85,7 @@ def client_output_lines(
     environment: variables added to the inherited ones.
     Raises Failure if the client cannot be run.
     """
-    with terminate_at_exit(_start_process(words, environment, subprocess.STDOUT, inherited=inherited)) as process:
+    with terminate_at_exit(start_client(words, environment, subprocess.STDOUT, inherited=inherited)) as process:
         assert process.stdout is not None
         for line in process.stdout:
             yield printable(line.decode(errors="replace")).rstrip("\n")
@@ -154,49 +132,14 @@ def transformed_lines(file: IO[bytes], change: Change | None) -> Iterator[bytes]
         is_inside = not piece.endswith(b"\n")
 
 
-class LineMerger:
-    """Prints several clients' output simultaneously, line by line. A context manager that terminates them on exit."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._clients: list[tuple[subprocess.Popen[bytes], threading.Thread]] = []
-
-    def __enter__(self) -> LineMerger:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for process, _thread in self._clients:
-            if process.poll() is None:
-                process.terminate()
-
-    def start_client(self, words: Sequence[str], change: Change | None = None) -> None:
-        process = _start_process(words)
-        thread = threading.Thread(target=self._print_lines, args=(process, change), daemon=True)
-        self._clients.append((process, thread))
-        thread.start()
-
-    def wait_for_clients(self) -> None:
-        for process, thread in self._clients:
-            thread.join()
-            process.wait()
-
-    def _print_lines(self, process: subprocess.Popen[bytes], change: Change | None) -> None:
-        assert process.stdout is not None
-        out = LogOutput()
-        with contextlib.suppress(OSError, ValueError):  # nobody is reading stdout, or it was closed on exit
-            for piece in transformed_lines(process.stdout, change):
-                with self._lock:
-                    out.write(piece if piece.endswith(b"\n") else piece + b"\n")
-                    out.flush()
-
-
-def _start_process(
+def start_client(
     words: Sequence[str],
     environment: Mapping[str, str] | None = None,
     errors: int | None = None,
     folder: Path | None = None,
     inherited: Mapping[str, str] = os.environ,
 ) -> subprocess.Popen[bytes]:
+    """Start a client without input, whose stdout can be read. Raises Failure if it cannot be run."""
     environ = {**inherited, **(environment or {})}
     try:
         return subprocess.Popen(

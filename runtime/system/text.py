@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 MOST_RANKS = 16  # how many ranks are named on one line
+UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 # Control characters that terminals interpret: C0 except tab and newline, DEL, C1, and those that change text direction.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -33,9 +34,22 @@ def one_line(text: str) -> str:
     return printable(text.replace("\n", " ")).strip()
 
 
+def print_line(text: str) -> None:
+    """Print one line, and flush it, so that it stays in order with output from engine clients."""
+    print(one_line(text), flush=True)
+
+
 def format_count(number: int, noun: str) -> str:
     """Return "1 node" or "2 nodes"."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def format_size(size: float) -> str:
+    for unit in UNITS:
+        if size < 1024 or unit == UNITS[-1]:
+            break
+        size /= 1024
+    return f"{size:.0f} {unit}" if size >= 10 or unit == "B" else f"{size:.1f} {unit}"
 
 
 def describe_ranks(ranks: Sequence[int]) -> str:

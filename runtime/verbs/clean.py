@@ -20,7 +20,7 @@ from ..run_folder.removal import original_name, remove_own_folder
 from ..run_folder.run import Run, is_mine, owner_name, quote_shell_word
 from ..system.command_line import Parser
 from ..system.failure import Failure, print_failure
-from ..system.text import one_line
+from ..system.text import print_line
 from ..system.untrusted_files import Unreadable, open_regular
 from ..system.values import number_or_none, read_keys
 from .old_checkpoints import find_removable_checkpoints
@@ -42,7 +42,7 @@ def main(argv: list[str]) -> int:
     options = parser(engine).parse_args(argv)
     old_runs, spared = find_old_runs(place, engine, _parse_keep_count(options.keep, place))
     for line in spared:
-        _print_line(line)
+        print_line(line)
     removals = _leftover_folders(place.job.runs)
     size = _total_size(removals)
     for run in old_runs:
@@ -50,16 +50,16 @@ def main(argv: list[str]) -> int:
         if folders:
             names = f": {' '.join(folder.path.name for folder in folders)}" if options.keep_checkpoints else ""
             run_size = _total_size(folders)
-            about = f"{_format_run_age(run):>6} old  {_format_bytes(run_size):>6}  {engine.describe_outcome(run)}"
-            _print_line(f"{run.id:<22}  {about}{names}")
+            about = f"{_format_run_age(run):>6} old  {_format_bytes(run_size):>6}  {engine.state(run).text}"
+            print_line(f"{run.id:<22}  {about}{names}")
             size += run_size
             removals += folders
     if not removals:
-        _print_line("nothing to remove")
+        print_line("nothing to remove")
         return 0
-    _print_line(f"total {_format_bytes(size)}")
+    print_line(f"total {_format_bytes(size)}")
     if not (options.yes or _is_confirmed()):
-        _print_line("nothing was removed; --yes removes these")
+        print_line("nothing was removed; --yes removes these")
         return 0
     with contextlib.closing(engine):
         return max([_remove_unless_restarted(place, engine, removal) for removal in removals])
@@ -90,10 +90,6 @@ def _parse_keep_count(text: str, place: Place) -> int:
     if not re.fullmatch("[0-9]{1,9}", keep):
         raise Failure(f"--keep takes a number, not {keep}", "", 2)
     return int(keep)
-
-
-def _print_line(line: str) -> None:
-    print(one_line(line), flush=True)  # flushed, so that it stays in order with output from engine clients
 
 
 # ---- which runs may be removed
@@ -216,9 +212,11 @@ def _remove_unless_restarted(place: Place, engine: Engine, removal: FolderToRemo
     """Remove a folder, unless its run was restarted after the folder was listed. Return an exit code."""
     run = removal.run
     try:
-        if run is not None and engine.why_not_removable_now(run):
-            _print_line(f"run {run.id} is kept: it was started again")
-            return 0
+        if run is not None:
+            engine_now, (run_now,) = engine.query_again([run])
+            if engine_now.why_not_removable(run_now):
+                print_line(f"run {run.id} is kept: it was started again")
+                return 0
         if run is not None and removal.path == run.path and not engine.remove_outside_run_folder(run):
             raise OSError
         remove_own_folder(removal.path)
@@ -230,5 +228,5 @@ def _remove_unless_restarted(place: Place, engine: Engine, removal: FolderToRemo
         print(f"error: cannot remove {quote_shell_word(str(removal.path))}{why}", file=sys.stderr)
         return 1
     parents = [folder for folder in (place.job.runs, place.job.runs.parent) if folder in removal.path.parents]
-    _print_line(f"removed {removal.path.relative_to(parents[0]) if parents else removal.path}")
+    print_line(f"removed {removal.path.relative_to(parents[0]) if parents else removal.path}")
     return 0

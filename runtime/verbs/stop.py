@@ -9,11 +9,11 @@ import argparse
 
 from ..engines.artifact_location import Place, add_point_option, require_own_run
 from ..engines.engine import Engine
-from ..engines.run_watch import RunWatch
+from ..engines.live_runs import RunWatch
 from ..run_folder.run import Run
 from ..system.command_line import Parser
 from ..system.failure import Failure
-from ..system.text import one_line
+from ..system.text import one_line, print_line
 
 
 def main(argv: list[str]) -> int:
@@ -89,7 +89,7 @@ def _stop_run(watch: RunWatch, is_now: bool) -> bool:
     (run,) = watch.runs
     if end_runs(watch, f"run {run.id}", is_now):
         return False
-    _print_line(f"run {run.id}: {_describe_end(watch)}")
+    print_line(f"run {run.id}: {_describe_end(watch)}")
     return True
 
 
@@ -103,15 +103,15 @@ def end_runs(watch: RunWatch, name: str, is_now: bool) -> list[Run]:
         if not live or (signal == "TERM" and is_now):
             continue
         if signal == "TERM":
-            _print_line(f"stopping {name}: it has {engine.grace_s} s to save")
+            print_line(f"stopping {name}: it has {engine.grace_s} s to save")
         elif not is_killed:
-            _print_line(f"killing {name}")
+            print_line(f"killing {name}")
             is_killed = True
         for run in live:
             watch.engine.signal(run, signal)
         live = watch.wait_until_ended(wait_s, engine.stop_every_s)
         if live and signal == "TERM":
-            _print_line(f"still running after {wait_s} s")
+            print_line(f"still running after {wait_s} s")
     return live
 
 
@@ -141,7 +141,3 @@ def _stop_and_release(place: Place, engine: Engine, options: argparse.Namespace)
         print(f"  {one_line(line)}", flush=True)
     if failure is not None and not options.down:
         raise failure
-
-
-def _print_line(line: str) -> None:
-    print(one_line(line), flush=True)

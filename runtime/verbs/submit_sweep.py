@@ -10,7 +10,6 @@ Exit: 0, or 1 if a point could not be started or did not succeed, or 130 after C
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
 import sys
 import time
@@ -24,11 +23,11 @@ from ..engines.starting_engine import StartingEngine, starting_engine
 from ..engines.sweep_engine import SUBMIT, PointRun, SweepEngine, is_submitting
 from ..exit_codes import CRASHED, DONE, INTERRUPTED
 from ..run_folder.points_file import SweepPoints, read_points
-from ..run_folder.run import identify_machine, quote_shell_word
+from ..run_folder.run import quote_shell_word
 from ..run_folder.run_folder import write_small_file
 from ..system.command_line import Parser
 from ..system.failure import Failure
-from ..system.processes import process_start_time
+from ..system.processes import identify_this_process
 from ..system.text import one_line, printable
 from ..system.values import read_text
 from .submit import parser, require_consistent_options, start_attempt
@@ -196,9 +195,7 @@ def start_points(sweep: NewSweep, limit: int | None, words: Sequence[str]) -> in
         print(f"sweep {sweep.run.id}: every point is live or has succeeded")
         return DONE
     submit = sweep.run.path / SUBMIT
-    write_small_file(
-        submit, keys={**identify_machine(), "pid": os.getpid(), "start_ticks": process_start_time(os.getpid())}
-    )
+    write_small_file(submit, keys=identify_this_process())
     at_a_time = "" if limit is None else f", {limit} at a time"
     print_sweep(sweep, f"{len(loop.waiting)} points{at_a_time}")
     try:

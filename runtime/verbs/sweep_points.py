@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ..engines.engine import Engine
+from ..engines.live_runs import RunWatch
 from ..engines.log_files import LogRequest
 from ..engines.print_logs import print_logs
-from ..engines.run_watch import RunWatch
 from ..engines.sweep_engine import SweepEngine
 from ..run_folder.run import Run
 from ..system.failure import Failure, print_failure

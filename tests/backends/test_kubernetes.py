@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import base64
+import bz2
 import copy
 import io
 import json
-import lzma
 import runpy
 import zipfile
 from collections.abc import Mapping
@@ -113,7 +113,7 @@ def test_job_yaml_has_every_file_that_a_pod_needs(case: str) -> None:
     assert of_pods.items() <= settings.items() and "node" in of_pods and "checksums" not in of_pods
     name = config["metadata"]["name"]
     assert of_pods["head"] == f"{name}-0.{name}"
-    program = lzma.decompress(base64.b64decode(config["binaryData"]["jobctl.xz"]))
+    program = bz2.decompress(base64.b64decode(config["binaryData"]["jobctl.bz2"]))
     names = zipfile.ZipFile(io.BytesIO(program)).namelist()
     assert {"jobc_engine/join.py", "jobc_runtime/supervisor/launch.py"} <= {*names}
     assert "jobc_runtime/verbs/submit.py" not in names

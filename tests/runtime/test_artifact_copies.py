@@ -188,7 +188,7 @@ def test_of_the_attempt_before_exit_codes_of_nodes_and_the_first_failure_stay(ru
         other.rank_exit(2),
     ):
         write_small_file(path, "75", {"reason": "x", "time_ns": 1})
-    for path in (before.first_failure, before.first_stop_file, before.mpi_daemon, before.restart_folder(1) / "go"):
+    for path in (before.first_failure, before.first_stop_file, before.mpi_daemon, before.exits / "restart_1/go"):
         write_small_file(path, "69")
     os.close(lock_node(RunFolder(run, 2), 1, range(2, 4)))
     of_node_0 = {"1/rank_04", "1/stop", "1/mpi_daemon", "1/restart_1/go"}

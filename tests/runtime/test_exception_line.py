@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from jobc.runtime.supervisor.exception_line import MOST_CHARACTERS, last_exception_in_log
+from jobc.runtime.supervisor.verdict import MOST_CHARACTERS, last_exception_in_log
 
 PLAIN = """step 1
 Traceback (most recent call last):

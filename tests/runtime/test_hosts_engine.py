@@ -52,7 +52,7 @@ class Submit:
         monkeypatch.setattr(sys, "argv", [str(self.artifact / "jobctl")])
         monkeypatch.setattr(Place, "engine", lambda place: HostsEngine(place.job))
         monkeypatch.setenv("HOME", str(folder / "home"))
-        monkeypatch.setattr("jobc.runtime.engines.hosts_engine.LOOK_S", 0.01)
+        monkeypatch.setattr("jobc.runtime.engines.host_updates.LOOK_S", 0.01)
         self.bed = Bed(folder, folder / "runs", monkeypatch, "a", "b", "c")
         self.set()
 

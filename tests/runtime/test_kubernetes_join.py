@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import bz2
 import io
 import json
-import lzma
 import os
 import signal
 import subprocess
@@ -47,7 +47,7 @@ class Pods:
         data = folder / "jobc/files/..2026_01_01"  # as the kubelet mounts a ConfigMap
         data.mkdir(parents=True)
         program = write_program(folder, uses_trainer=False, backend="kubernetes")
-        (data / "jobctl.xz").write_bytes(lzma.compress(program.read_bytes(), preset=0))
+        (data / "jobctl.bz2").write_bytes(bz2.compress(program.read_bytes()))
         (data / "start.py").write_text(start_script().text)
         (data / "launch.sh").write_text(LAUNCH)
         node = {**SETTINGS, **settings}
@@ -258,7 +258,7 @@ def test_a_pod_checks_a_start_of_ranks_if_the_job_asks_for_it(tmp_path: Path) ->
 
 
 def test_a_pod_whose_files_cannot_be_unpacked_says_why(pods: Pods) -> None:
-    for file in (pods.folder / "jobc/files").glob("..*/jobctl.xz"):
+    for file in (pods.folder / "jobc/files").glob("..*/jobctl.bz2"):
         file.write_bytes(b"not compressed")
     code, output = pods.call()
     assert code == 1 and output.startswith("error: cannot unpack the job: ")

@@ -11,11 +11,16 @@ import pytest
 
 from jobc.compiler.pipeline.compile import compile_job, write_compiled_job
 from jobc.compiler.pipeline.types import CompileRequest
-from jobc.runtime.node import job_python, node_failure
-from jobc.runtime.node.job_python import safe_path_option
+from jobc.runtime.node import node_environment, node_failure
 from jobc.runtime.node.job_secrets import read_job_secrets
+from jobc.runtime.node.node_environment import (
+    cache_folder,
+    code_folder,
+    private_cache_folder,
+    require_shared_memory,
+    safe_path_option,
+)
 from jobc.runtime.node.node_failure import NodeFailure, record_failure
-from jobc.runtime.node.node_folders import cache_folder, code_folder, private_cache_folder, require_shared_memory
 from jobc.runtime.node.node_settings import NodeSettings
 from jobc.runtime.ranks import launchers
 from jobc.runtime.run_folder.run_secrets import secrets_folder_of_run
@@ -66,10 +71,10 @@ def test_the_hint_of_a_missing_module_works_with_a_distributions_python(
     for name in ("bin/python3", "lib/any", *files):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
-    monkeypatch.setattr(job_python, "_module_folders", lambda modules: {"torch": [""]})
+    monkeypatch.setattr(node_environment, "_module_folders", lambda modules: {"torch": [""]})
     monkeypatch.setattr(sys, "executable", str(tmp_path / "bin/python3"))
     monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path / "lib"))
-    (missing,) = job_python.missing_modules(SETTINGS._replace(parallel="deepspeed"))
+    (missing,) = node_environment.missing_modules(SETTINGS._replace(parallel="deepspeed"))
     assert missing.hint.startswith(hint.format(tmp_path))
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from jobc.runtime.ranks.rank import parse_rank_command
-from jobc.runtime.run_folder.run_header import describe_gpus, run_header_lines, warn_about_few_cores
+from jobc.runtime.supervisor.node_output import run_header_lines, warn_about_few_cores
+from jobc.runtime.system.gpus import describe_gpus
 
 from .conftest import Job
 
@@ -85,7 +86,7 @@ def test_gpus_of_amd_are_seen_without_a_variable(tmp_path: Path, monkeypatch: py
         (tmp_path / str(node)).mkdir()
         (tmp_path / str(node) / "gpu_id").write_text(f"{number}\n")
     for name in ("KFD", "DEVICES"):
-        monkeypatch.setattr(f"jobc.runtime.run_folder.run_header.{name}", tmp_path)
+        monkeypatch.setattr(f"jobc.runtime.system.gpus.{name}", tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert describe_gpus({}) == "0 1"
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from jobc.backends.kubernetes.engine.kubernetes_engine import KubernetesEngine
+from jobc.backends.kubernetes.engine.line_merger import LineMerger
 from jobc.backends.kubernetes.engine.storage_reading import _shorter_prefix
 from jobc.backends.skypilot.engine.parse_output import strip_colors_from_bytes
 from jobc.backends.skypilot.engine.skypilot_engine import SkypilotEngine
@@ -22,7 +23,7 @@ from jobc.runtime.engines.print_logs import print_logs
 from jobc.runtime.engines.sweep_engine import SweepEngine
 from jobc.runtime.run_folder.run import Run
 from jobc.runtime.system.failure import Failure
-from jobc.runtime.system.streams import LineMerger, print_client_output
+from jobc.runtime.system.streams import print_client_output
 from jobc.runtime.verbs import logs as verb
 
 CapBytes = pytest.CaptureFixture[bytes]

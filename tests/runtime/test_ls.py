@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from jobc.runtime.engines.recorded_engine import recorded_engine
+from jobc.compiler.cli import run_list
+from jobc.compiler.cli.ls import list_runs_of_all_jobs
+from jobc.compiler.cli.recorded_engine import recorded_engine
+from jobc.compiler.cli.run_list import find_runs, format_run_table
 from jobc.runtime.run_folder.run import Run
 from jobc.runtime.system.failure import Failure
-from jobc.runtime.verbs import run_list
-from jobc.runtime.verbs.ls import list_runs_of_all_jobs
-from jobc.runtime.verbs.run_list import find_runs, format_run_table
 from jobc.runtime.verbs.run_rows import DiskUse, RunRow, format_age, format_size, make_run_row, measure_disk_use
 
 from .test_status import make_run, node

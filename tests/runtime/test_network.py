@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from jobc.runtime import exit_codes
-from jobc.runtime.network import interfaces, network
+from jobc.runtime.network import fabric, interfaces, network
 from jobc.runtime.network.network import choose_interface, fabric_variables, socket_variables
 from jobc.runtime.system.failure import Failure
 
@@ -40,7 +40,7 @@ class Machine:
         (place / "driver").symlink_to(self.root / "drivers" / driver)
 
     def fabric(self, profile: str, interface: str = "eth0", **environ: str) -> dict[str, str]:
-        return fabric_variables(profile, interface, environ, self.root)
+        return fabric.fabric_variables(profile, interface, environ, self.root)
 
     def refusal(self, profile: str) -> str:
         with pytest.raises(Failure) as refused:
@@ -60,8 +60,8 @@ def test_a_node_without_the_promised_fabric_is_refused(machine: Machine, profile
 
 
 @pytest.mark.parametrize("profile", ["auto", "ethernet"])
-def test_profiles_that_promise_no_fabric_ask_for_none(machine: Machine, profile: str) -> None:
-    assert machine.fabric(profile) == {}
+def test_profiles_that_promise_no_fabric_ask_for_none(profile: str) -> None:
+    assert fabric_variables(profile, "eth0") == {}
 
 
 def test_infiniband_wants_an_active_port_of_infiniband(machine: Machine) -> None:

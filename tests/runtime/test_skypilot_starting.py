@@ -12,7 +12,12 @@ from typing import Any
 import pytest
 
 from jobc.backends.skypilot.engine import starting
-from jobc.backends.skypilot.engine.launch import LaunchedPayload, require_files_to_send, sky_launch_arguments
+from jobc.backends.skypilot.engine.launch import (
+    LaunchedPayload,
+    require_files_to_send,
+    run_and_capture,
+    sky_launch_arguments,
+)
 from jobc.backends.skypilot.engine.parse_output import parse_job_id
 from jobc.backends.skypilot.engine.skypilot_engine import SkypilotEngine
 from jobc.runtime.engines.artifact_location import Place
@@ -21,7 +26,6 @@ from jobc.runtime.engines.engine import Answer, State
 from jobc.runtime.engines.new_run import NewRun, create_next_attempt, create_run
 from jobc.runtime.run_folder.run import Run
 from jobc.runtime.system.failure import Failure
-from jobc.runtime.system.streams import run_and_capture
 from jobc.runtime.verbs import submit
 
 RECORDS: dict[str, Any] = {"place": "demo/skypilot", "identity": [], "spec": []}

@@ -23,10 +23,10 @@ from jobc.backends.slurm.engine.slurm_engine import SlurmEngine, why_job_is_pend
 from jobc.compiler.plugins.registry import find_plugins
 from jobc.runtime.engines.artifact_location import Place
 from jobc.runtime.engines.engine import Answer, Engine, Job, State
-from jobc.runtime.engines.run_watch import live_run_ids
+from jobc.runtime.engines.live_runs import live_run_ids
 from jobc.runtime.run_folder.run import Run, last_progress, worst_code
 from jobc.runtime.system.failure import Failure
-from jobc.runtime.system.processes import identify_process, process_start_time
+from jobc.runtime.system.processes import identify_machine, process_start_time
 from jobc.runtime.system.values import number_or_none, read_keys, word_or_empty
 from jobc.runtime.verbs import status
 from tests.packed import write_program
@@ -71,7 +71,7 @@ class ReplyingKubernetes(Replying, KubernetesEngine):
 
 def node(**keys: object) -> str:
     fields = {
-        **identify_process(),
+        **identify_machine(),
         "pid": os.getpid(),
         "start_ticks": process_start_time(os.getpid()),
         "started": 1,

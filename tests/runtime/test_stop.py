@@ -20,7 +20,7 @@ from jobc.backends.kubernetes.engine import kubernetes_engine
 from jobc.backends.skypilot.engine import skypilot_engine
 from jobc.backends.slurm.engine.slurm_engine import SlurmEngine
 from jobc.compiler.emit.points_json import PointFiles, points_json_text
-from jobc.runtime.engines import run_watch
+from jobc.runtime.engines import live_runs
 from jobc.runtime.engines.artifact_location import Place
 from jobc.runtime.engines.engine import Answer, Engine, Job
 from jobc.runtime.node import task
@@ -62,7 +62,7 @@ class Stop:
         (self.artifact / ".jobc").mkdir(parents=True)
         self.set(Engine)
         monkeypatch.setattr(sys, "argv", [str(self.artifact / "jobctl")])
-        monkeypatch.setattr(run_watch, "time", self.clock)
+        monkeypatch.setattr(live_runs, "time", self.clock)
         monkeypatch.setenv("HOME", str(folder))
 
     def set(self, engine: type[Engine], answer: Callable[[str], Answer | str] = lambda _: "", **settings: Any) -> None:

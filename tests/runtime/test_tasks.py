@@ -13,7 +13,7 @@ import pytest
 from jobc.runtime.exit_codes import RENDEZVOUS_FAILED
 from jobc.runtime.ranks import tasks
 from jobc.runtime.run_folder.run_folder import RunFolder, write_small_file
-from jobc.runtime.system.processes import identify_process, process_start_time
+from jobc.runtime.system.processes import identify_machine, process_start_time
 
 
 class Signals:
@@ -47,7 +47,7 @@ def supervisor() -> Iterator[subprocess.Popen[bytes]]:
 def record(run: RunFolder, pid: int, attempt: int) -> None:
     """Write the state of the node's supervisor."""
     run.node_state(0).parent.mkdir(exist_ok=True)
-    keys = {**identify_process(), "pid": pid, "start_ticks": process_start_time(pid), "attempt": attempt}
+    keys = {**identify_machine(), "pid": pid, "start_ticks": process_start_time(pid), "attempt": attempt}
     write_small_file(run.node_state(0), keys=keys)
 
 

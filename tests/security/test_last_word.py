@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from jobc.runtime.engines.engine import Engine, Job, State
-from jobc.runtime.run_folder.node_log import LossyLog
 from jobc.runtime.run_folder.run import Run
+from jobc.runtime.run_folder.run_folder import LossyLog
 from jobc.runtime.supervisor.verdict import RankSnapshot, ended_on_its_own
 from jobc.tests.packed import write_program
 

@@ -19,7 +19,7 @@ import pytest
 from jobc.runtime.run_folder.run_folder import RunFolder, read_small_file, write_small_file
 from jobc.runtime.storage import bucket_run
 from jobc.runtime.storage.bucket import Bucket, BucketError, ListedObject
-from jobc.runtime.storage.bucket_mirror import BucketMirror, create_empty_run_folder, read_complete_log
+from jobc.runtime.storage.bucket_mirror import BucketMirror, create_empty_run_folder
 from jobc.runtime.storage.bucket_run import STOP, BucketRun, SubmittedNode
 from jobc.runtime.system.failure import NodeMustNotStart
 from jobc.tests.checkpoints import newest_verified
@@ -404,7 +404,7 @@ def test_logs_go_up_in_parts_that_read_as_one(run: BucketRun, folder: RunFolder)
     log.write_text("three\n")
     again.upload_changes(logs=True, last=True)
     assert len(names(run, "logs/")) == 3
-    assert read_complete_log(run, "logs/rank_00.log") == b"one\ntwo\nthree\n"
+    assert run.complete_log("logs/rank_00.log") == b"one\ntwo\nthree\n"
 
 
 def test_metrics_that_were_put_aside_are_one_log_there(run: BucketRun, folder: RunFolder) -> None:
@@ -415,7 +415,7 @@ def test_metrics_that_were_put_aside_are_one_log_there(run: BucketRun, folder: R
             mirror.upload_changes(logs=True, last=False)
     assert len(rotated_files(metrics.path)) > 11, "by number: .10 is after .9"
     mirror.upload_changes(logs=True, last=True)
-    lines = (read_complete_log(run, "metrics/rank_00.jsonl") or b"").decode().splitlines()
+    lines = (run.complete_log("metrics/rank_00.jsonl") or b"").decode().splitlines()
     assert [json.loads(line)["step"] for line in lines] == list(range(30))
     assert {name.rpartition("/")[0] for name in names(run, "metrics/")} == {"metrics/rank_00.jsonl"}
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from jobc.runtime.verbs.ls import OPTIONS
-from jobc.runtime.verbs.run_list import RECORDED_STATES
+from jobc.compiler.cli.ls import OPTIONS
+from jobc.compiler.cli.run_list import RECORDED_STATES
 from jobc.runtime.verbs.run_rows import MOST_FILES
 
 from ._common import GENERATED, table

@@ -25,7 +25,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ....runtime.code.code_checkout import checkout_code
 from ....runtime.engines.check_table import Table
 from ....runtime.exit_codes import CRASHED, DATA_BROKEN, DONE, PEER_LOST, PREEMPTED, RENDEZVOUS_FAILED
 from ....runtime.node.join_attempt import (
@@ -76,7 +75,7 @@ def unpack_config_map(files: Path, artifact: Path) -> None:
     """Copy a ConfigMap's files, whose names are paths with two dashes for each slash. Raises OSError."""
     for name in os.listdir(files):
         path = artifact / name.replace("--", "/")
-        if name.startswith("..") or name in ("start.py", "jobctl.xz") or path.exists():  # `..`: the kubelet's symlinks
+        if name.startswith("..") or name in ("start.py", "jobctl.bz2") or path.exists():  # `..`: the kubelet's symlinks
             continue
         path.parent.mkdir(exist_ok=True)
         unfinished = path.with_name(f"{path.name}.{os.getpid()}")  # `jobctl shell` may unpack at the same time
@@ -252,6 +251,8 @@ class JoiningPod:
 
     def _prepare_attempt(self, attempt: int) -> None:
         if self.settings.code_kind == "git":
+            from ....runtime.code.code_checkout import checkout_code  # packed only in jobs with code=git
+
             checkout_code(self.run_path, self.settings.repository or "", self.settings.commit or "", os.environ)
         prepare_attempt(self.run_path, attempt, self.artifact, self.fork_of, self.job, os.environ["JOBC_PROJECT"])
 

@@ -13,10 +13,11 @@ from ....runtime.engines.log_files import LogRequest
 from ....runtime.engines.record_engine import GONE, LIVE, Record, newest_record
 from ....runtime.run_folder.run import Run
 from ....runtime.system.failure import Failure, print_failure
-from ....runtime.system.streams import LineMerger, print_client_output
+from ....runtime.system.streams import print_client_output
 from ....runtime.system.text import one_line, printable
 from ....runtime.system.values import number_or_none
 from .cluster import DELETE_S, Cluster, JobObject, resolve_namespace
+from .line_merger import LineMerger
 from .observing import ObservingEngine
 from .pods import PodStatus
 from .storage_pod import StoragePods

@@ -6,10 +6,10 @@ import sys
 files = os.path.dirname(os.path.abspath(__file__))
 program = os.path.join(os.path.dirname(files), "artifact", "jobctl")
 try:
-    import lzma
+    import bz2
 
     if not os.path.exists(program):
-        with lzma.open(os.path.join(files, "jobctl.xz")) as packed, open(program + ".new", "wb") as file:
+        with bz2.open(os.path.join(files, "jobctl.bz2")) as packed, open(program + ".new", "wb") as file:
             shutil.copyfileobj(packed, file)
         os.rename(program + ".new", program)
 except Exception as error:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +17,9 @@ from ....runtime.run_folder.artifact_copies import copy_number_by_attempt
 from ....runtime.run_folder.removal import remove_folder
 from ....runtime.run_folder.run import Run
 from ....runtime.system.failure import Failure
+from ....runtime.system.streams import PIECE, start_client, terminate_at_exit
+
+MOST_KEPT = 1 << 20  # the last bytes of the output, which run_and_capture() returns
 
 
 class LaunchedPayload(NamedTuple):
@@ -100,3 +106,22 @@ def _copy_with_links(what: str, source: Path, copy: Path) -> None:
         why = error.args[0][0][2] if isinstance(error, shutil.Error) else error.strerror
         hint = "check permissions and free space, or set JOBC_RUN_ROOT to another folder"
         raise Failure(f"cannot {what}: {why}", hint) from error
+
+
+def run_and_capture(
+    words: Sequence[str], environment: Mapping[str, str], folder: Path, is_shown: bool = True
+) -> tuple[int, str]:
+    """Run a client in a folder. Return its exit code and the last MiB of its output.
+
+    is_shown: whether the output is also printed to stderr as it arrives.
+    Terminates the client if this program is interrupted. Raises Failure if the client cannot be run.
+    """
+    kept = b""
+    with terminate_at_exit(start_client(words, environment, subprocess.STDOUT, folder)) as process:
+        assert process.stdout is not None
+        for piece in iter(partial(os.read, process.stdout.fileno(), PIECE), b""):
+            if is_shown:
+                sys.stderr.buffer.write(piece)
+                sys.stderr.buffer.flush()
+            kept = (kept + piece)[-MOST_KEPT:]
+        return process.wait(), kept.decode(errors="replace")

@@ -19,13 +19,14 @@ from ....runtime.engines.starting_engine import StartingEngine, copy_user_code
 from ....runtime.exit_codes import CRASHED, DONE
 from ....runtime.run_folder.run import Run
 from ....runtime.system.failure import Failure, print_failure
-from ....runtime.system.streams import print_client_output, run_and_capture, run_attached_to_terminal
+from ....runtime.system.streams import print_client_output, run_attached_to_terminal
 from ....runtime.system.text import printable
 from .client import SkypilotClient, cluster_in_record, describe_job, sky_logs_arguments, ssh_command_for_node
 from .launch import (
     LaunchedPayload,
     prepare_folder_to_send,
     require_files_to_send,
+    run_and_capture,
     sky_launch_arguments,
     sky_secret_options,
 )

@@ -30,7 +30,7 @@ from ....runtime.run_folder.run_folder import write_small_file
 from ....runtime.run_folder.run_secrets import delete_run_secrets
 from ....runtime.system.command_line import run_verb
 from ....runtime.system.failure import Failure
-from ....runtime.system.signal_queue import SignalQueue
+from ....runtime.system.processes import SignalQueue
 from ....runtime.system.values import number_or_none, read_keys
 from .group_steps import GroupSteps, split_steps
 from .job_records import full_job_id, recorded_step_id

@@ -10,9 +10,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 
+from ....runtime.engines.live_runs import RunWatch
 from ....runtime.engines.new_run import NewRun
 from ....runtime.engines.new_sweep import NewSweep, print_sweep
-from ....runtime.engines.run_watch import RunWatch
 from ....runtime.engines.sweep_engine import SweepEngine
 from ....runtime.run_folder.run_secrets import saved_secrets
 from ....runtime.verbs.sweep_points import print_points

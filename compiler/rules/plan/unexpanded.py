@@ -31,8 +31,8 @@ _EXPANDED = re.compile(r"PS\d|PROMPT_COMMAND|BASH_ENV|ENV")  # bash 5.2 expands 
 def check_unexpanded_path(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     """JC3002: `$SCRATCH/runs` or `~/runs` as one of the job's folders. Scripts quote it, so it is not expanded.
 
-    Exceptions: the folders of `caches` may contain `$UID` and `~/` (cache_folder in runtime/node/node_folders.py), and
-    SkyPilot's node disks are below `~/` (storage.root with storage.run=node, storage.scratch).
+    Exceptions: the folders of `caches` may contain `$UID` and `~/` (cache_folder in runtime/node/node_environment.py),
+    and SkyPilot's node disks are below `~/` (storage.root with storage.run=node, storage.scratch).
     """
     for key, path in [entry for name in _SECTIONS for entry in _find_paths(getattr(spec, name), name)]:
         match = _FOUND_IN_PATH.search(_strip_node_expansions(spec, key, path))

@@ -14,11 +14,10 @@ from typing import Any
 
 import pytest
 
-from jobc.compiler import file_states
+from jobc.compiler import file_states, user_cache
 from jobc.compiler.cli import main, skip_unchanged
 from jobc.compiler.plugins import registry
 from jobc.prove import repeats
-from jobc.runtime.system import user_cache
 
 WORDS = ["name=job", "procs=2", "hosts=@nodes.txt", "backend=ssh", "--", "train.py"]
 

@@ -44,16 +44,21 @@ OPTIONAL = {*FEATURE_OF}
 IMPORTERS = {
     "bucket": {"engine/join", "runtime/node/join_attempt"},
     "container": set[str](),
+    "fabric": {"runtime/network/network"},
+    "git": {"engine/join"},
     "gpus": {
         "runtime/engines/one_machine",
         "runtime/preflight/node_checks",
         "runtime/supervisor/launch",
+        "runtime/supervisor/node_output",
         "trainer/dist/process_group",
     },
+    "host_copies": {"runtime/engines/hosts_engine"},
     "hosts": {"engine"},
     "mpirun": set[str](),
     "nodes": {"runtime/preflight/node_checks", "runtime/supervisor/launch", "runtime/supervisor/peers"},
     "prefetch": {"runtime/verbs/prefetch"},
+    "restarts": {"runtime/supervisor/supervise"},
     "secrets": {"runtime/node/node"},
     "shared_code": {"runtime/preflight/node_checks"},
     "snapshot": {"runtime/engines/starting_engine"},
@@ -113,7 +118,9 @@ def missing_imports(packed: Mapping[str, bytes], every: Set[str]) -> set[tuple[s
 def test_every_named_importer_imports_the_feature() -> None:
     folders = [plugin.folder for plugin in find_plugins().values()]
     parts = [
-        (select_modules(ProgramContents(), folder), select_modules(EVERYTHING, folder).keys()) for folder in folders
+        (select_modules(ProgramContents(features=features), folder), select_modules(EVERYTHING, folder).keys())
+        for folder in folders
+        for features in ((), ("nodes",))  # a module of the feature "nodes" imports the feature "fabric"
     ]
     found = {pair for packed, every in parts for pair in missing_imports(packed, every)}
     assert found == {(feature, path) for feature, paths in IMPORTERS.items() for path in paths}
@@ -135,10 +142,11 @@ def test_the_module_of_each_program_is_there(part: str) -> None:
 
 @pytest.mark.parametrize("feature", OF_FEATURES)
 def test_modules_of_a_feature_are_only_in_jobs_that_have_it(feature: str) -> None:
-    folder = find_plugins()["slurm" if feature == "sweep" else "local"].folder
+    backend = {"git": "kubernetes", "host_copies": "ssh", "sweep": "slurm"}.get(feature, "local")
+    folder = find_plugins()[backend].folder
     paths = {f"jobc_{path}.py" for path in OF_FEATURES[feature]}
     assert paths.isdisjoint(select_modules(ProgramContents(), folder))
-    assert paths <= select_modules(ProgramContents(features=(feature,)), folder).keys()
+    assert paths <= select_modules(ProgramContents(features=(feature, "nodes")), folder).keys()
 
 
 @pytest.mark.parametrize(("backend", "features", "are_packed"), [("ssh", (), True), ("slurm", ("hosts",), False)])

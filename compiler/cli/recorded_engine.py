@@ -5,17 +5,15 @@ In:  a run folder with its newest attempt's artifact.
 Out: a State, which is `submitted` if only the engine or the hosts know the run's state.
 """
 
-from __future__ import annotations
-
 import os
 
-from ..run_folder.artifact_copies import JOB_FILE
-from ..run_folder.run import Run
-from ..system.text import one_line
-from ..system.values import number_or_none, read_settings, word_or_empty
-from .engine import Engine, Job, State, state_of_ended_run
-from .record_engine import newest_record
-from .sweep_engine import SweepEngine
+from ...runtime.engines.engine import Engine, Job, State, state_of_ended_run
+from ...runtime.engines.record_engine import newest_record
+from ...runtime.engines.sweep_engine import SweepEngine
+from ...runtime.run_folder.artifact_copies import JOB_FILE
+from ...runtime.run_folder.run import Run
+from ...runtime.system.text import one_line
+from ...runtime.system.values import number_or_none, read_settings, word_or_empty
 
 NOT_ASKED = "submitted; jobc status asks the engine for its state"
 STOP_REQUESTED = "stopped by jobctl stop; jobc status asks the engine whether it has ended"

@@ -1,20 +1,18 @@
-"""Find run folders and list them in a table, for `jobc ls`. Not in jobctl.
+"""Find run folders and list them in a table, for `jobc ls`.
 
 In:  folders, each of which is a run root, a job folder or a run.
 Out: a table with at least 80 columns.
 """
-
-from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from ..engines.artifact_location import RUN_ID, is_complete_run
-from ..engines.engine import State
-from ..run_folder.run import Run
-from .run_rows import MOST_FILES, RunRow, format_age, format_size, measure_disk_use
+from ...runtime.engines.artifact_location import RUN_ID, is_complete_run
+from ...runtime.engines.engine import State
+from ...runtime.run_folder.run import Run
+from ...runtime.verbs.run_rows import MOST_FILES, RunRow, format_age, format_size, measure_disk_use
 
 RECORDED_STATES = (  # states that `jobc ls` prints, explained in tools/pages/ls.py
     "not started", "submitted", "live", "stopping", "done", "stopped", "preempted", "failed", "of another user",
