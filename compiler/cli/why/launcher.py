@@ -19,7 +19,7 @@ VISIBLE_GPUS = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEV
 class LauncherSetting:
     """How a launcher sets a variable.
 
-    how:   a sentence, "" if the launcher does not set the variable or is unknown.
+    how:   a sentence, or "" if the launcher does not set the variable or is unknown.
     words: (file, line pattern) that finds the launcher's options.
     reads: variables that it is computed from.
     files: files of runtime/ that set it.
@@ -129,7 +129,7 @@ def explain_visible_gpus(plan: Mapping[str, Any], path: str, is_shared: bool) ->
     """Return a sentence that explains what sets the variable.
 
     plan: the plan's keys and values.
-    path: the job's file that sets the variable, "" for none.
+    path: the job's file that sets the variable, or "" for none.
     is_shared: whether several nodes share a machine.
     """
     if path:

@@ -64,7 +64,7 @@ def program_words_of_commands(command: Sequence[str]) -> Iterator[Sequence[str]]
 
 
 def shell_text(command: Sequence[str] | None) -> str:
-    """Return the text after `bash -c`, preceded by a `set …` line with the shell's options; "" for other commands."""
+    """Return the text after `bash -c`, after a `set …` line with the shell's options, or "" for other commands."""
     words = strip_command_prefix(command or ())
     text = _shell_text_index(words)
     return f"set {' '.join(words[1:text])}\n{words[text]}" if text else ""
@@ -86,7 +86,7 @@ def nested_bash_texts(command: Sequence[str] | None) -> Iterator[str]:
 
 
 def _shell_text_index(words: Sequence[str]) -> int:
-    """Return the index of the text that a shell runs, 0 for none. In `bash run.sh -c x`, -c belongs to the script."""
+    """Return the index of the text that a shell runs, or 0. In `bash run.sh -c x`, -c belongs to the script."""
     if program_name(words) not in SHELLS:
         return 0
     index, reads_text = 1, False
@@ -99,7 +99,7 @@ def _shell_text_index(words: Sequence[str]) -> int:
 
 
 def position_of_unclosed_quote(text: str) -> int | None:
-    """Return the position of an unclosed quote, None if there is none or if nested text makes it impossible to tell."""
+    """Return the position of an unclosed quote, or None if there is none or nested text makes it impossible to tell."""
     if "$(" in text or "`" in text or _IN_BRACES.search(text):
         return None
     if any(kind == "body" and start == end for start, end, kind in _split_into_tokens(text)):

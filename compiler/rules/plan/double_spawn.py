@@ -76,6 +76,6 @@ def _launcher_hint(name: str, command: Sequence[str], procs: int, gpus: int) -> 
 
 
 def _script_and_arguments(command: Sequence[str]) -> str:
-    """Return the words from the script on, such as `train.py --lr 0.1`; "" without a Python script."""
+    """Return the words from the script on, such as `train.py --lr 0.1`, or "" without a Python script."""
     first = next((i for i, word in enumerate(command) if re.fullmatch(r"\S+\.py", word)), None)
     return shlex.join(command[first:]) if first is not None else ""
