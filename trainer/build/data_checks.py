@@ -59,7 +59,7 @@ def check_same_data_as_before(source: DataSource, start: StartingPoint) -> None:
 
 
 def compute_sample_digest(recipe: Recipe, config: TrainConfig, source: DataSource, group: RankGroup) -> str:
-    """Return a digest of a few samples of a user's data set; "" for built-in data, whose own digest covers it all."""
+    """Return a digest of a few samples of a user's data set, or "" for built-in data, which has its own digest."""
     if not isinstance(source.train, MapStyleSplit):
         return ""
     group.phases.begin_part("data")

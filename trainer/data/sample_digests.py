@@ -19,7 +19,7 @@ Read = Callable[[Sequence[Slots]], Sequence[MicroBatch]]
 
 
 def digest_few_samples(num_samples: int, read: Read) -> str:
-    """Return hex digests of the first, a middle and the last sample; "" if a second read differs."""
+    """Return hex digests of the first, a middle and the last sample, or "" if a second read differs."""
     indices = sorted({0, num_samples // 2, num_samples - 1})
     slots = [fully_counted_slots(torch.tensor([index])) for index in indices]  # not as one batch: shapes may differ
     digests = [batch_digest(fed.batch).hex() for fed in read([*slots, *slots])]

@@ -6,8 +6,8 @@ waiting ranks, each of them logs a warning that names the culprit, together with
 final error names the culprit again. If a rank hangs while it holds the GIL, faulthandler's C thread writes the stacks.
 Other writes release the GIL because the log may be on the disk that hangs.
 
-If no collective timeout will stop a rank, because it is the only rank or because every rank hangs separately, the rank
-prints its phase and stacks and exits after ALONE times that timeout.
+No collective timeout stops a rank that is the only one, or ranks that all hang separately. Such a rank prints its phase
+and stacks, and exits after ALONE times that timeout.
 
 Disk I/O has no time limit: while one rank reads or writes a checkpoint, no rank exits. The rank that reads or writes
 prints a warning, and repeats it each time the duration has doubled.
@@ -51,7 +51,7 @@ class HangWatchdog:
 
     names:        display names of all ranks, in rank order, such as rank 3 on node7.
     timeout_s:    initial timeout of one message between ranks.
-    store:        store for the StatusBoard; None if world_size is 1.
+    store:        store for the StatusBoard, or None if world_size is 1.
     on_tick:      called at each poll, in a separate thread because it may write to a hung disk.
     at_end:       called before a hung rank exits, to write the rank's remaining data; may be set later.
     """
