@@ -322,7 +322,7 @@ def is_big(size: int | None) -> bool:
 
 
 def download_bytes(package: Package) -> int | None:
-    """Return the size of the file that pip would download: 0 if it is on this machine, None if unknown."""
+    """Return the size of the file that pip would download: 0 if it is on this machine, or None if unknown."""
     if package.url.startswith("file:"):
         return 0
     request = urllib.request.Request(package.url, method="HEAD", headers={"User-Agent": "jobc-bootstrap"})

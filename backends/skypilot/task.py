@@ -206,8 +206,8 @@ def result_location_hint(plan: Any) -> str:
 def setup_script(v: Any) -> str | None:
     """Return the setup script.
 
-    SkyPilot runs it at every launch. A marker file, whose name depends on the user's lines, on `env` and on all files
-    of the code (with code=git, on the commit), lets it skip the lines if nothing has changed.
+    SkyPilot runs it at every launch. The script skips the user's lines if a marker file exists. The marker's name
+    depends on these lines, on `env` and on all files of the code (with code=git, on the commit).
     """
     lines, code = v.options.setup, v.plan.code
     if not lines:
