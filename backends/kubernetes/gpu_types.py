@@ -65,7 +65,7 @@ def gpu_label_name(options: KubernetesOptions) -> str:
 
 
 def gpu_label_values(plan: LaunchPlan, options: KubernetesOptions) -> tuple[str, ...]:
-    """Return the label values for `gpu_type`; none if it is unset or unknown (JC4521). With a site's own label, the
+    """Return the label values for `gpu_type`, or () if it is unset or unknown (JC4521). With a site's own label, the
     value is the type itself.
     """
     gpu_type, key = plan.resources.gpu_type, gpu_label_name(options)

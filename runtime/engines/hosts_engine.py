@@ -126,7 +126,7 @@ class HostsEngine(StartingEngine):
 
     @contextlib.contextmanager
     def saved_and_copied(self, new: NewRun, init_from: str = "") -> Iterator[HostCopies]:
-        """Save a new run's secrets, and yield its copies on the hosts. If the start fails, remove both."""
+        """Save a new run's secrets, and yield its copies on the hosts. If the block raises, remove both."""
         copies = HostCopies(self.client, new.run)
         try:
             if init_from and self.has_copies:
