@@ -69,7 +69,7 @@ def _require_complete_program(program: Path) -> None:
             is_zip = b"PK\x03\x04" in file.read(64)  # after the shebang line
             file.seek(-min(ZIP_END_BYTES, size), os.SEEK_END)
             if not size or (is_zip and not file.read().startswith(b"PK\x05\x06")):
-                because = "its end is missing, as after an interrupted copy or with a full disk"
+                because = "the file is truncated, for example by an interrupted copy or a full disk"
     except Unreadable as error:
         because = "" if error.error else f"it {error.reason}"  # running jobctl reports errors of the system
     except OSError:  # running jobctl reports it

@@ -47,7 +47,7 @@ def _train_document(tree: Any, key: str) -> Any:
 # ---- spec.yaml ------------------------------------------------------------------------------------------------------
 
 _SPEC_HEADER = (
-    "The job as compiled. Secrets are references; null is derived or the site's default. No program reads it."
+    "The job as compiled, for people to read. Secrets are references; null means derived, or the site's default."
 )
 
 

@@ -169,7 +169,7 @@ class HangWatchdog:
         print(_thread_stacks(), file=sys.stderr, flush=True)
         phase, step, spent_s = self.phases.phase, self.phases.place[0], self._no_progress.spent_s
         error = RankHangs(
-            f"{self.name} has made no progress in {phase} {name_step(step)} for {spent_s:.0f} s",
+            f"{self.name} has made no progress in the {phase} phase {name_step(step)} for {spent_s:.0f} s",
             [self.verdict] if self._board and self.verdict else [],
             hint=f"the rank's stacks are above; the limit is {limit}",
         )
@@ -184,7 +184,7 @@ class HangWatchdog:
 
     def _print_alarm(self, position: RankStatus, since: float) -> None:
         faulthandler.cancel_dump_traceback_later()
-        doing = AT_DISK.get(position.phase, f"in {position.phase}")
+        doing = AT_DISK.get(position.phase, f"in the {position.phase} phase")
         message = f"{self.name} has been {doing} {name_step(position.place[0])} for {position.seconds:.0f} s"
         if position.phase in AT_DISK:
             message += ", and continues; check its disk, because the other ranks are waiting for it"

@@ -36,7 +36,7 @@ class LauncherSetting:
 def launcher_setting(plan: Mapping[str, Any], name: str) -> LauncherSetting:
     launcher = plan.get("launcher", "")
     if name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME") and plan.get("topology.nodes", 1) > 1:
-        how = "jobctl sets it, unless it is already set, to network.interface or the interface that leads to node 0"
+        how = "unless it is already set, jobctl sets it to network.interface or to the interface of the route to node 0"
         return LauncherSetting(how, keys=("network.interface",))
     if launcher in ("spawn", "srun", "mpirun") and name in _READS:
         how = "spawn.py sets it"
@@ -79,11 +79,12 @@ _STORE = LauncherSetting(
 )
 _C10D = {
     "RANK": LauncherSetting(
-        "rank.py sets it to JOBC_NODE_RANK times --nproc-per-node, plus LOCAL_RANK; torchrun numbers by addresses",
+        "rank.py sets it to JOBC_NODE_RANK times --nproc-per-node, plus LOCAL_RANK; torchrun sorts nodes by address",
         (_option_pattern("nproc-per-node"),), ("JOBC_NODE_RANK",), ("ranks/rank.py",),
     ),
     "GROUP_RANK": LauncherSetting(
-        "rank.py sets it to JOBC_NODE_RANK; torchrun numbers by addresses", (), ("JOBC_NODE_RANK",), ("ranks/rank.py",),
+        "rank.py sets it to JOBC_NODE_RANK; torchrun sorts nodes by address",
+        (), ("JOBC_NODE_RANK",), ("ranks/rank.py",),
     ),
     "MASTER_ADDR": _STORE,
     "MASTER_PORT": _STORE,

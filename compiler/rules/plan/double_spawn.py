@@ -45,7 +45,7 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     because = f"launcher={spec.launcher} already starts {procs} processes, and each would start the same number again"
     if procs < 2:
         title = f"{name} would run separately on each of {nodes} nodes"
-        because = f"the launcher's options do not specify other nodes, so {nodes} independent trainings would run"
+        because = "the launcher's options do not name the other nodes, so each node would train independently"
     hint = _launcher_hint(name, command, procs, plan.topology.gpus)
     if nodes < 2:
         alone = f"procs=1, so that {name} starts the ranks of the node"

@@ -18,7 +18,7 @@ def check_taken_port(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     port = spec.rendezvous.port
     if port not in _EPHEMERAL and port not in _X11:
         return
-    because = "Linux uses ports 32768 to 60999 for outgoing connections, so some starts would fail with EADDRINUSE"
+    because = "Linux uses ports 32768 to 60999 for outgoing connections, so some jobs would fail with EADDRINUSE"
     if port in _X11:
         because = "X11 forwarding listens on ports 6000 and above"
     title = f"port {port} may be taken when the job starts"
