@@ -14,17 +14,16 @@ _ENVIRONMENT = {"LC_ALL": "C", "PATH": "/dev/null"}
 
 
 def is_valid_bash(script: str) -> bool | None:
-    """Return whether bash parses the whole script without an error or a warning; None if bash does not respond."""
+    """Return whether bash parses the whole script without an error or a warning, or None if bash does not respond."""
     done = _run_bash(["-pn"], script)
     return None if done is None else not (done.returncode or done.stderr)
 
 
 @cache
 def syntax_error(script: str) -> str | None:
-    """Return bash's first error message about the script, such as `line 2: …`; "" if it parses or this machine has no
-    bash.
+    """Return bash's first error message about the script, such as `line 2: …`, or None if bash does not respond.
 
-    None if bash does not respond.
+    Return "" if the script parses, or if this machine has no bash.
     """
     done = _run_bash(["-pn", "-O", "extglob"], script)  # extglob: the script may enable it
     if done is None:
@@ -34,7 +33,7 @@ def syntax_error(script: str) -> str | None:
 
 
 def normalized_statements(script: str) -> list[str] | None:
-    """Return a script's commands as `declare -f` prints them, without comments; None if bash cannot parse it.
+    """Return a script's commands as `declare -f` prints them, without comments, or None if bash cannot parse it.
 
     The script becomes the body of a function that is printed and never called. The script must be syntactically
     complete, so that no `}` in it can end that body.

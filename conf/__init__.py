@@ -1,1 +1,1 @@
-"""The packaged config groups. Every default stands here, with its meaning and unit, and nowhere else."""
+"""jobc's own config groups. Every default is defined here, with its meaning and unit, and nowhere else."""

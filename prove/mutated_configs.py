@@ -1,7 +1,7 @@
 """Broken specs: each compiles, or causes diagnostics that explain what is wrong, where, why, and what to type instead.
 
 A config is a golden's words and file, with one to four mutations by Hypothesis and from a corpus: another type, huge
-numbers, Unicode, cycles, metacharacters of shells, newlines, misspelt keys, mutilated YAML. If the config compiles,
+numbers, Unicode, cycles, metacharacters of shells, newlines, misspelled keys, mutilated YAML. If the config compiles,
 bash must parse each script, the schemas must accept each engine file, and the command and variables in launch.sh,
 evaluated by bash, must equal the plan's: a value that the shell expands would differ.
 
@@ -388,7 +388,7 @@ CAMPAIGN = Campaign(
     ),
     trial=(
         f"is {BATCH} configs from one seed: words and files of goldens with one to four mutations, by Hypothesis and"
-        " from a corpus (other types, huge numbers, Unicode, cycles, metacharacters, newlines, misspelt keys,"
+        " from a corpus (other types, huge numbers, Unicode, cycles, metacharacters, newlines, misspelled keys,"
         " broken YAML). `jobc check` must exit with 0 or 1, and each diagnostic must have a code, a position or"
         " title, a reason and a hint. If a config compiles, bash must parse each script, the schemas of Kubernetes"
         " and SkyPilot must accept their files, and the command and the variables in launch.sh, as bash reads them,"

@@ -1,4 +1,4 @@
-"""Real trainings with one rank whose saves are disturbed. Run by the campaigns killed_save, damaged_save and bad_disks.
+"""Real training runs with one rank, whose saves are disturbed. For the campaigns killed_save, damaged_save, bad_disks.
 
     python -m jobc.prove.saving_program TRAIN_JSON FOLDER …
         kill SYSCALL        sends SIGKILL before the 1st, 2nd, … such call, until the training ends before that call
@@ -51,7 +51,7 @@ WELL = 15  # the step before which it recovers, if it does
 
 
 class Requests:
-    """Stub of stop signals, which each step polls. These trainings are never stopped, but faults are injected here."""
+    """Stub of stop signals, which each step polls. These runs are never stopped, but faults are injected here."""
 
     def __init__(self, happens: dict[int, Callable[[], object]] | None = None, step: int = 0) -> None:
         self.happens, self.step = happens or {}, step

@@ -56,7 +56,7 @@ def _print_help(name: str) -> int:
 
 
 def _describe_zip_damage() -> str:
-    """Return what is wrong with this zip file; "" if nothing is, or if it is unpacked."""
+    """Return what is wrong with this zip file, or "" if nothing is wrong or it is unpacked."""
     archive = getattr(globals()["__loader__"], "archive", None)
     if archive is None:
         return ""

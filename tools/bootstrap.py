@@ -40,9 +40,9 @@ FROM_SOURCE = {"demo": ["antlr4-python3-runtime"], "dev": ["antlr4-python3-runti
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 ENVIRONMENT = {**os.environ, "PIP_USER": "0"}  # with `user = true` in pip.conf, pip would fail here otherwise
 PIP_FAILED = (
-    "pip could not install what is needed; its own words are above\n"
-    "  no network? set https_proxy for a proxy, or PIP_INDEX_URL for a mirror of PyPI\n"
-    "  then give the same command again"
+    "pip could not install the dependencies; its messages are above\n"
+    "  without a direct network connection, set https_proxy for a proxy, or PIP_INDEX_URL for a mirror of PyPI\n"
+    "  then run the same command again"
 )
 
 
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str]) -> int:
     except Refusal as refusal:
         return refuse(str(refusal))
     except KeyboardInterrupt:
-        print("\ninterrupted: the same command starts over", file=sys.stderr)
+        print("\ninterrupted: run the same command to start over", file=sys.stderr)
         return 130
     return 0
 
@@ -104,7 +104,7 @@ def ensure(venv: Path, wanted: str) -> None:
         ours = True
         venv.mkdir(parents=True, exist_ok=True)
         write_record(record_path, {"ours": True})
-        print(f"making {venv} with Python {sys.version.split()[0]} ({sys.executable})", flush=True)
+        print(f"creating {venv} with Python {sys.version.split()[0]} ({sys.executable})", flush=True)
         command = [sys.executable, "-m", "venv", str(venv)]
         result = subprocess.run(command, check=False, capture_output=True, text=True)
         if result.returncode != 0:
@@ -156,11 +156,11 @@ def check_ensurepip() -> None:
         return
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     raise Refusal(
-        f"{sys.executable} (Python {version}) cannot make virtual environments: it lacks ensurepip\n"
+        f"{sys.executable} (Python {version}) cannot create virtual environments, because it lacks ensurepip\n"
         f"  install it:    {install_command(version)}\n"
-        "  or use another Python:                        make PYTHON=/path/to/python3 …\n"
-        "  or make the environment yourself, with pip:   uv venv --seed .venv    (or: virtualenv .venv)\n"
-        "  then give the same command again"
+        "  or use another Python:                          make PYTHON=/path/to/python3 …\n"
+        "  or create the environment yourself, with pip:   uv venv --seed .venv    (or: virtualenv .venv)\n"
+        "  then run the same command again"
     )
 
 
@@ -322,7 +322,7 @@ def is_big(size: int | None) -> bool:
 
 
 def download_bytes(package: Package) -> int | None:
-    """Return the size of the file that pip would download: 0 if it is on this machine, None if unknown."""
+    """Return the size of the file that pip would download: 0 if it is on this machine, or None if unknown."""
     if package.url.startswith("file:"):
         return 0
     request = urllib.request.Request(package.url, method="HEAD", headers={"User-Agent": "jobc-bootstrap"})

@@ -22,7 +22,7 @@ def main() -> int:
         print(f"\n$ {' '.join(command)}", flush=True)
         status = subprocess.run(command, check=False).returncode
         if status:
-            print(f"error: that ended with exit status {status}", file=sys.stderr)
+            print(f"error: the command exited with status {status}", file=sys.stderr)
             return status
     run = max(path for path in RUNS.iterdir() if path.is_dir())  # run IDs begin with the time
     steps = last_step_lines(run / "metrics" / "rank_00.jsonl")
@@ -31,7 +31,7 @@ def main() -> int:
     print(f"""
 loss {first:.3f} at step {min(steps)}, {last:.3f} at step {max(steps)}
 
-what jobc made   {ARTIFACT}/    read launch.sh; jobctl help lists the verbs
+the artifact     {ARTIFACT}/    read launch.sh; jobctl help lists the verbs
 this run         {run}/
   its logs       {run}/logs/
   its losses     {run}/metrics/rank_00.jsonl

@@ -57,6 +57,12 @@ PHRASES = (
     (r"\b(?:is|are) said\b(?! to\b)", "is set or is printed"),
     (r"\bthat it has not\b", "that it does not have"),
     (r"\bgoes on with\b", "continues with or resumes with"),
+    (r"\bthe start (?:fails|hangs|takes)\b", "startup"),
+    (r"\bfrom \d+\.\d+ on\b", "since"),
+    (r"[,;] (?:None|\"\"|\(\)|\[\]|\{\}) if\b", "or … if"),
+    (r"\bother way round\b", "the reverse"),
+    (r"\btrainings\b", "training runs"),
+    (r"\b(?:behaviour|misspelt|licence|signalled)\b", "the American spelling"),
     (r", for (?:it|they|he|that|there) (?:is|are|has|have|was|were)\b", "because"),
 )
 DOCSTRING_STARTS = re.compile(r"(?:Of|As|What|Whether|Those|The same)\b")

@@ -3,7 +3,7 @@
     from jobc_trainer import script            # `jobc.trainer` where jobc is installed
 
     rt = script.init()                         # rendezvous, with any launcher
-    state = rt.load()                          # from the newest valid checkpoint; None if there is none
+    state = rt.load()                          # from the newest valid checkpoint, or None if there is none
     for step in range(rt.step, 1000):
         ...
         rt.log(step + 1, loss=loss.item())
@@ -208,7 +208,7 @@ class Runtime:
         self._newest = step
 
     def load(self) -> dict[str, Any] | None:
-        """Return the state passed to save() from the newest valid checkpoint, on the CPU; None if there is none.
+        """Return the state passed to save() from the newest valid checkpoint, on the CPU, or None if there is none.
 
         Sets `step`, and restores the random states if the number of ranks is unchanged. A forked run (--fork) loads its
         source run's state and starts at step 0.

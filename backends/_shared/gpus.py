@@ -3,7 +3,7 @@
 In:  a GPU type (`H100`) or a product name from a driver or label (`NVIDIA-H100-80GB-HBM3`), and a cloud's name as
      SkyPilot spells it.
 Out: the maximum per machine in a cloud or at a site, or None if the type is unknown. Also the GPU counts that a cloud
-     offers: () if it does not offer the type, None if it allows any count or if the type is unknown.
+     offers: () if it does not offer the type, and None if it allows any count or the type is unknown.
 Sources, names: catalogs/v8/common/accelerators.csv of github.com/skypilot-org/skypilot-catalog, commit d4d53f0.
      aws: catalogs/v8/aws/vms.csv there (e385a0d: p3 to p6-b200; 00148f2: g4dn, g6e, g6f, gr6, g7e). These come only
      from "Accelerated computing" in Amazon EC2 instance types: B300, GB200, A10G, T4g, Trainium, Inferentia, and L4 and
@@ -78,7 +78,7 @@ def max_gpus_in_cloud(gpu_type: str) -> int | None:
 
 
 def max_gpus_at_site(gpu_type: str) -> int | None:
-    """Return a board's size for a type sold on boards, otherwise MOST_GPUS; None if the type is unknown."""
+    """Return a board's size for a type sold on boards, None for an unknown type, or else MOST_GPUS."""
     name = _longest_known_name(gpu_type)
     return _BOARDS.get(name, MOST_GPUS) if name else None
 

@@ -2,10 +2,10 @@
 
 In:  the plan and the options.
 Out: the label and its values; no values if no node can match, which JC4521 reports.
-No tool labels a node `H100`: NVIDIA's discovery writes the product name, and AMD and GKE write names of their own. So
-H100 matches every product of that type, unless `backend.gpu_labels` defines H100 for this cluster. (On hosts,
-runtime/system/gpus.py compares driver names in the same way.) Nodes whose GPUs are shared or in MIG slices have
-other names (…-SHARED, …-MIG-1g.5gb) and do not match, because `gpus` counts whole GPUs.
+No tool labels a node `H100`: NVIDIA's discovery writes the product name, and AMD and GKE write names of their own.
+Therefore, H100 matches every product of that type, unless `backend.gpu_labels` defines H100 for this cluster. (On
+hosts, runtime/system/gpus.py compares driver names in the same way.) Nodes with shared GPUs or MIG slices have other
+names (…-SHARED, …-MIG-1g.5gb) and do not match, because `gpus` counts whole GPUs.
 
 Source: nvidia.com/gpu.product: GPU feature discovery 0.20 (internal/lm/resource.go: the driver's name with dashes for
 spaces); names from NVIDIA/open-gpu-kernel-modules 595.45.04, README "Compatible GPUs", and V100 as it appears on nodes.
@@ -65,7 +65,7 @@ def gpu_label_name(options: KubernetesOptions) -> str:
 
 
 def gpu_label_values(plan: LaunchPlan, options: KubernetesOptions) -> tuple[str, ...]:
-    """Return the label values for `gpu_type`; none if it is unset or unknown (JC4521). With a site's own label, the
+    """Return the label values for `gpu_type`, or () if it is unset or unknown (JC4521). With a site's own label, the
     value is the type itself.
     """
     gpu_type, key = plan.resources.gpu_type, gpu_label_name(options)

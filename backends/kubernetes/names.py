@@ -27,7 +27,7 @@ def object_name(v: Any) -> str:
 
 
 def is_valid_object_name(text: str) -> bool:
-    """Source: Kubernetes "Object names and IDs"."""
+    """Return whether Kubernetes accepts the text as an object's name. Source: Kubernetes "Object names and IDs"."""
     return bool(re.fullmatch(DNS_NAME, text)) and len(text) <= LONGEST_OBJECT
 
 

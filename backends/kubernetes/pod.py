@@ -1,7 +1,7 @@
 """One node's pod, as data: the same in a Job, a JobSet and a TrainJob.
 
 Each leaf is a function of the views `plan` and `options`, so that the origin of every emitted YAML line is recorded.
-Source: Kubernetes API reference, Pod v1 core, 1.32 to 1.37; observed behaviour on v1.36.2.
+Source: Kubernetes API reference, Pod v1 core, 1.32 to 1.37; observed behavior on v1.36.2.
 """
 
 from collections.abc import Callable, Sequence

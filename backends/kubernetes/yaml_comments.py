@@ -11,11 +11,11 @@ from .pod import CONTAINER
 At = tuple[str | int, ...]
 
 USAGE = """\
-job.yaml: job {name} on Kubernetes. Each pod runs launch.sh, in the ConfigMap below.
+job.yaml: job {name} on Kubernetes. Each pod runs launch.sh from the ConfigMap below.
 usage: {apply} -f job.yaml     ./jobctl submit also sends your code, runs checks and records the run"""
 AGAIN = {
     "job": "total pod failures allowed, nodes x lifecycle.max_requeues: one lost rank fails the pods of all nodes",
-    "jobset": "never restart a single pod: the JobSet's failurePolicy restarts all, lifecycle.max_requeues times",
+    "jobset": "never restart a single pod: the failurePolicy restarts all pods, at most lifecycle.max_requeues times",
 }
 NODES = "number of nodes, also used by launch.sh and the ranks; to change it, compile again with `jobc nodes=N`"
 RESTARTS = "69: lost a peer, 75: saved and stopped early; these restart the pods. Other codes end the job"

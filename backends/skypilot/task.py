@@ -111,7 +111,7 @@ def acceptable_machines(plan: LaunchPlan, options: SkypilotOptions) -> tuple[Alt
 
 
 def gpu_types_with_count(plan: LaunchPlan, options: SkypilotOptions) -> list[str]:
-    """Return the `gpu_types` that machines offer in the job's GPU count; none if the job sets a type or a machine."""
+    """Return the `gpu_types` that machines offer in the job's GPU count, or [] if the job sets a type or a machine."""
     count = plan.topology.gpus
     is_open = plan.resources.gpu_type is None and options.instance_type is None
     if not count or not is_open or options.any_of or options.ordered:
@@ -204,8 +204,8 @@ def result_location_hint(plan: Any) -> str:
 def setup_script(v: Any) -> str | None:
     """Return the setup script.
 
-    SkyPilot runs it at every launch. A marker file, whose name depends on the user's lines, on `env` and on all files
-    of the code (with code=git, on the commit), lets it skip the lines if nothing has changed.
+    SkyPilot runs it at every launch. The script skips the user's lines if a marker file exists. The marker's name
+    depends on these lines, on `env` and on all files of the code (with code=git, on the commit).
     """
     lines, code = v.options.setup, v.plan.code
     if not lines:
@@ -217,7 +217,7 @@ def setup_script(v: Any) -> str | None:
     if code.kind == "snapshot":
         enter = (
             "sent=''\n"
-            "if [[ -n $JOBC_RUN_ID && -d $JOBC_RUN_ID/code ]]; then # sent by jobctl submit; by hand the code is here\n"
+            "if [[ -n $JOBC_RUN_ID && -d $JOBC_RUN_ID/code ]]; then # sent by jobctl submit; by hand, it is here\n"
             '  cd -- "$JOBC_RUN_ID/code"\n'
             "  sent=$(find . -type f -print0 | LC_ALL=C sort -z | xargs -0 -r sha256sum | sha256sum | cut -c 1-8)\n"
             "fi\n"
@@ -241,7 +241,7 @@ def run_script(v: Any) -> str:
     enter = f"cd -- {artifact_path_on_node(v.plan)}\n" if v.plan.code.kind == "git" else ""
     places = f'"$JOBC_ARTIFACT" {sh(f"artifacts/{v.plan.run.folder}/skypilot")} .'
     launch = sky_verb(v.options)
-    hint = f"run {launch} in the folder of task.sky.yaml or of artifacts/, and do not list that in .gitignore"
+    hint = f"run {launch} in the folder that contains task.sky.yaml or artifacts/; neither may be in .gitignore"
     return (
         f"{enter}# The artifact: where jobctl submit put it, or in the folder where `{launch}` was called by hand.\n"
         f"for artifact in {places}; do\n"

@@ -9,8 +9,8 @@ from . import task
 USAGE = """\
 task.sky.yaml: job {name} on SkyPilot; `run` starts once on each node.
 usage: {verb} task.sky.yaml{secrets}     in this folder, or in the one that contains artifacts/
-Valid under the schema of SkyPilot 0.14.1, which does not cover prices, clusters, contexts, partitions
-and files: ./jobctl preflight --queue-only asks SkyPilot itself."""
+Valid under the schema of SkyPilot 0.14.1, which does not cover prices, clusters, contexts,
+partitions and files; ./jobctl preflight --queue-only asks SkyPilot itself."""
 COLLECTION = """
 SkyPilot reports usage data to its developers unless SKYPILOT_DISABLE_USAGE_COLLECTION=1 is exported;
 jobctl submit exports it."""

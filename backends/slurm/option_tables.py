@@ -70,7 +70,7 @@ OURS: Mapping[str, str] = keys_by_option({
 })  # fmt: skip
 
 # job.sbatch sets the nodes, tasks and exit behavior of its step; the partition and the output files belong to the whole
-# job. Of sbatch's options, srun does not have, or the user may set, those that are left out.
+# job. The sbatch options in _NOT_OF_SRUN either do not exist in srun, or may be set by the user.
 _NOT_OF_SRUN = ("array", "export-file", "external", "mem-bind", "no-requeue", "requeue", "wrap")
 SRUN: Mapping[str, str] = {
     **{option: key for option, key in OURS.items() if option not in _NOT_OF_SRUN},

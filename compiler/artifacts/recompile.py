@@ -57,7 +57,7 @@ class ArtifactDrift:
     refused: diagnostics if the job no longer compiles; then all fields below are empty.
     files:   paths outside .jobc/ that would be written differently.
     library: whether jobctl itself would differ.
-    found:   differences in meaning; None if the artifact's own record was edited by hand.
+    found:   differences in meaning, or None if the artifact's own record was edited by hand.
     uncompiled: why nothing was recompiled, or "". If it is set, the only other field that is set is `causes`.
     """
 
@@ -202,7 +202,7 @@ def _uncopied_inputs(
 
 
 def _read_input(source: str, folders: Mapping[str, Path]) -> str | None:
-    """Return the text of the input `ROOT:PATH`, None if missing. With root `file`, PATH is the path as typed."""
+    """Return the text of the input `ROOT:PATH`, or None if missing. With root `file`, PATH is the path as typed."""
     root, _, path = source.partition(":")
     if root != "file" and root not in folders:
         return None

@@ -39,7 +39,7 @@ class AllowComment:
     """One `# jobc: allow` comment.
 
     word: the code or name as written.
-    code: the code that this is or names, "" if no code has that name.
+    code: the code that this is or names, or "" if no code has that name.
     line: the line it applies to.
     lines: the lines of the values that are on that line.
     origin: the comment's position.
@@ -156,7 +156,7 @@ def read_allow_comments(files: Mapping[str, str]) -> tuple[AllowComment, ...]:
 
 
 def _resolve_code(word: str) -> str:
-    """Return the code that `word` is or names, "" if there is none. If several codes have the name, jobc's own wins."""
+    """Return the code that `word` is or names, or "" if there is none. If several codes match, jobc's own wins."""
     return word if word[0].isupper() else codes_by_name().get(word, ("",))[0]
 
 

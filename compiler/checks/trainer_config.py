@@ -40,7 +40,7 @@ def _parse_errors(train: Any) -> tuple[str, ...]:
 
 
 def _suggest_fix(train: Any, key: str) -> str:
-    """Return `key=value` with a similar number or list, or null, that fixes an error; "" if there is no such value."""
+    """Return a `key=value` with a similar number or list, or null, that fixes an error, or "" if there is none."""
     tree = to_mutable_tree(train)
     section, _, name = key.partition(".")
     value = (tree.get(section) or {}).get(name) if name else None

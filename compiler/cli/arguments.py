@@ -251,7 +251,7 @@ class _ArgumentParser(argparse.ArgumentParser):
 
 
 def _verb_example(name: str) -> str:
-    """Return `jobc logs DIR --rank N` for --rank; "" if no verb has that option."""
+    """Return `jobc logs DIR --rank N` for --rank, or "" if no verb has that option."""
     from .help import options_of_verb
 
     matches = ((verb, option) for verb in VERBS for option in options_of_verb(verb) if option.split()[0] == name)
@@ -259,7 +259,7 @@ def _verb_example(name: str) -> str:
 
 
 def _key_from_option(option: str) -> str:
-    """Return `procs` for --procs, `backend` for --backend, `loop.steps` for --steps; "" if no key matches."""
+    """Return `procs` for --procs, `backend` for --backend, `loop.steps` for --steps, or "" if no key matches."""
     from ..spec.aliases import key_from_alias
     from ..spec.job_spec import JobSpec
     from ..spec.type_hints import spec_keys

@@ -114,7 +114,7 @@ def check_output_folder(compiled: CompiledJob, out: Path) -> list[Diagnostic]:
     def note_about_folder(keys: list[str], title: str, severity: Severity) -> Diagnostic:
         from_there = {key: os.path.normpath(os.path.join(back, values[key].value)) for key in keys}
         hint = shlex.join(f"{key}={path}" for key, path in from_there.items())
-        return Diagnostic("JC5008", title, because, f"{hint}, or no --out", key=keys[0], severity=severity)
+        return Diagnostic("JC5008", title, because, f"{hint}, or omit --out", key=keys[0], severity=severity)
 
     if ours:
         raise CompileError([note_about_folder(ours, f"{' and '.join(ours)} would be in {project}", Severity.ERROR)])

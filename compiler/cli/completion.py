@@ -105,7 +105,7 @@ def _key_types(key: str) -> list[object]:
 
 
 def _backend_options_class(name: str) -> type | None:
-    """Return the Options class of a backend, None if the backend cannot be imported."""
+    """Return the Options class of a backend, or None if the backend cannot be imported."""
     try:
         return find_plugins()[name].load().Options
     except CompileError:

@@ -53,7 +53,7 @@ def backends_command(arguments: Arguments) -> int:
 
 
 def pop_option(words: list[str], option: str) -> str | None:
-    """Remove an option from `words` and return its value: "" if it has no value, None if the option is missing."""
+    """Remove an option from `words` and return its value: "" if it has no value, or None if the option is missing."""
     for index, word in enumerate(words):
         name, sign, value = word.partition("=")
         if name == option:

@@ -24,7 +24,7 @@ jobc compiles one job spec into launch files for a backend. The job then runs wi
   artifacts/hello/local/jobctl submit            start it
   jobc run name=hello procs=2                    compile, start and follow
   jobc procs=2 time=12h -- train.py --lr 0.1     your own program
-  jobc -m procs=1,2 optim.lr=1e-3,3e-3           every combination, one directory each
+  jobc -m procs=1,2 optim.lr=1e-3,3e-3           every combination, in one directory
 """
 
 

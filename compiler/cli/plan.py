@@ -82,7 +82,7 @@ def _max_attempts(plan: LaunchPlan, backend: Backend, options: Any) -> int:
 
 
 def _step_time(step_s: float | None, run: str | None, samples: int) -> StepTimeEstimate | None:
-    """Return the step time, None if the user set none. Raises CompileError JC2124 for a run without a measured step.
+    """Return the step time, or None if the user set none. Raises CompileError JC2124 for a run without a measured step.
 
     samples: samples per rank and step. It is used with step_s, and with runs that do not record this number.
     """

@@ -74,7 +74,7 @@ def progress_printer(every_s: float = 5) -> Callable[[int, int], None]:
 
 
 def _source_texts(diagnostics: Sequence[Diagnostic]) -> Mapping[str, str]:
-    """Return the text of each file that the compile read, by `ROOT:PATH`; {} if no diagnostic points to a line."""
+    """Return the text of each file that the compile read, by `ROOT:PATH`, or {} if no diagnostic points to a line."""
     if not any(d.origin and d.origin.line for d in diagnostics):
         return {}
     from ..frontend.yaml_source import read_files

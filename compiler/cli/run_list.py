@@ -19,7 +19,7 @@ RECORDED_STATES = (  # states that `jobc ls` prints, explained in tools/pages/ls
     "incomplete", "other layout",
 )  # fmt: skip
 INCOMPLETE = State("incomplete", "jobctl submit was killed while it created the run, or is still running")
-OTHER_LAYOUT = State("other layout", "a run folder of another version of jobc; that version reads it")
+OTHER_LAYOUT = State("other layout", "created by another version of jobc, which can read it")
 
 
 # ---- finding runs

@@ -1,10 +1,10 @@
 """Recognize a compile that would change nothing, without composing it.
 
-After a compile, a file in the user's cache records its output and everything it depended on: what it looked up in the
-file system (frontend/observed_files.py), the state of jobc's own files, and the installed packages. If the same command
-line is run again in the same directory and nothing has changed, including the artifact's files, the recorded output is
-printed again and nothing else happens. This takes a fifth of a compile's time, because neither Hydra nor most of the
-compiler is imported.
+After a compile, a file in the user's cache records the compile's output and everything that it depended on: its lookups
+in the file system (frontend/observed_files.py), the state of jobc's own files, and the installed packages. If the same
+command line is run again in the same directory and nothing has changed, including the artifact's files, the recorded
+output is printed again and nothing else happens. This takes a fifth of a compile's time, because neither Hydra nor most
+of the compiler is imported.
 
 Failed compiles and sweeps are not recorded. Neither are compiles in an environment where another package provides a
 backend or a policy, because such code may read anything.
@@ -163,7 +163,7 @@ def key_of_record(words: Sequence[str]) -> bytes | None:
 
 
 def _read_record(key: bytes) -> dict[str, Any] | None:
-    """Return the record with this key if this user wrote it, None if there is none."""
+    """Return the record with this key if this user wrote it, or None if there is none."""
     try:
         tree = parse_json(RECORDS, user_cache.read(RECORDS, key) or b"")
     except Unreadable:

@@ -73,7 +73,7 @@ class VerifyResult:
 
     files, digest: number of the original files, and their digest.
     drift: None if the inputs are unchanged.
-    unknown: why the inputs were not compared, "" if they were.
+    unknown: why the inputs were not compared, or "" if they were.
     again: instruction to rewrite the directory.
     """
 

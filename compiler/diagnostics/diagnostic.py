@@ -32,15 +32,15 @@ class Diagnostic:
 
     title:   what is wrong, lower case, no full stop.
     origin:  the position of the value that causes the problem, if there is one.
-    key:     the spec key that the diagnostic is about, "" if there is none.
+    key:     the spec key that the diagnostic is about, or "" if there is none.
     because: why it cannot work, in one sentence.
     hint:    what to type instead; it must compile.
     private: whether the value may be a secret. If so, the command-line word is not repeated.
     judgment: whether the error is based on a guess, so that the user can allow it.
-    policy:  the site policy that reports it, "" if jobc or a backend does.
-    points:  affected sweep points, as typed; () without a sweep.
+    policy:  the site policy that reports it, or "" if jobc or a backend does.
+    points:  affected sweep points, as typed, or () without a sweep.
     otherwise: points with the same problem whose text contains different numbers.
-    allowed: the reason in an allow comment, "" if none. An allowed diagnostic does not count, and only machine-readable
+    allowed: the reason in an allow comment, or "". An allowed diagnostic does not count, and only machine-readable
     formats include it.
     """
 
@@ -112,7 +112,7 @@ def _without_numbers(d: Diagnostic) -> Diagnostic:
 
 
 def describe_sweep_points(d: Diagnostic) -> str:
-    """Return `nodes=2, with different numbers at nodes=3, nodes=4`; "" without a sweep."""
+    """Return `nodes=2, with different numbers at nodes=3, nodes=4`, or "" without a sweep."""
     alike = ", ".join(point for point in d.points if point not in d.otherwise)
     return f"{alike}, with different numbers at {', '.join(d.otherwise)}" if d.otherwise else alike
 
@@ -155,7 +155,7 @@ def format_for_terminal(
     """Format diagnostics for a terminal, sorted by position and separated by blank lines. Allowed ones are omitted.
 
     texts: `ROOT:PATH` -> text of each file that a position refers to, needed to print the line and its caret.
-    name_of: returns the name to print next to a code, "" for the code alone.
+    name_of: returns the name to print next to a code, or "" for the code alone.
     """
 
     def colorize(text: str, style: str) -> str:

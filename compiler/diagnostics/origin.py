@@ -15,8 +15,8 @@ class Origin:
 
     root:   `jobc`, `plugin:NAME`, `user`, `project`, `input` (files) or `command line`.
     path:   the file's path relative to the root, with `/`. On the command line, the override as typed.
-    line:   1-based; 0 for a whole file or an override.
-    column: 1-based; 0 for a whole file. In an override, 1 means the key and 0 the value.
+    line:   1-based, or 0 for a whole file or an override.
+    column: 1-based, or 0 for a whole file. In an override, 1 means the key and 0 the value.
     """
 
     root: str

@@ -1,8 +1,8 @@
 """Write an artifact directory atomically, and verify it later.
 
-A new directory is created next to the old one, synced, and exchanged with it in one step (with renameat2 of Linux 3.15,
-or with two renames on other systems), so a crash or a full disk leaves the old one unchanged. jobc replaces a directory
-only if jobc wrote it and nobody has edited it; `.jobc/job.json` records what jobc wrote.
+A new directory is created next to the old one, synced, and exchanged with it in one step: with renameat2 of Linux 3.15,
+or with two renames on other systems. A crash or a full disk therefore leaves the old one unchanged. jobc replaces a
+directory only if jobc wrote it and nobody has edited it. `.jobc/job.json` records what jobc wrote.
 """
 
 import errno
@@ -40,7 +40,7 @@ IGNORED = ("__pycache__",)  # created by running the artifact, not by editing it
 
 @dataclass(frozen=True)
 class ManualEdit:
-    """A difference between a directory and its checksums. lines: 1-based, in the current file; () for all of it."""
+    """A difference between a directory and its checksums. lines: 1-based, in the current file, or () for all of it."""
 
     path: str
     kind: str  # changed | missing | added | mode | link | not a regular file | UNSUMMED (for job.json)
@@ -185,7 +185,7 @@ def file_checksum(file: Path) -> str:
 
 
 def job_json_checksum(file: Path) -> str:
-    """Return a job.json's checksum, "" for text that jobc does not write. Raises Unreadable."""
+    """Return a job.json's checksum, or "" for text that jobc does not write. Raises Unreadable."""
     content = read_bytes(file, LARGEST)
     tree = parse_json(file, content)
     is_original = isinstance(tree, dict) and job_json.to_canonical_text(tree).encode() == content

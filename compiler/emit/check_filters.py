@@ -37,7 +37,7 @@ def check_filters_fit_places(template: nodes.Template, environment: jinja2.Envir
 
 
 class _FilterChecker:
-    """Checks one template. places: tracks the context in the text so far; None for a file that is not a shell script"""
+    """Checks one template. places: tracks the context in the text so far, or None if the file is not a shell script"""
 
     def __init__(self, environment: jinja2.Environment, name: str, places: ShellContextScanner | None) -> None:
         self.environment, self.name, self.places = environment, name, places

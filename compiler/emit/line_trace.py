@@ -111,7 +111,7 @@ class LineCollector:
     def add_piece(self, text: str, keys: Iterable[str], file: str, line: int, constant: bool) -> None:
         """Add a piece.
 
-        line: line in `file`, 0 for none.
+        line: line in `file`, or 0 for none.
         constant: whether the piece is template text, which advances the source line.
         """
         self.text.append(text)

@@ -21,7 +21,7 @@ DIGEST_RULE = "computed from the whole plan: changing almost any key changes thi
 class SpecValue(NamedTuple):
     """One spec value.
 
-    value: canonical text, None for null.
+    value: canonical text, or None for null.
     origin: its position.
     via: the interpolation that it was resolved from, or "".
     """

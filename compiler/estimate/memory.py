@@ -33,7 +33,7 @@ class Memory:
     host: CPU memory, which offload uses.
     buffers: casts and communication buckets.
     optimizer: None for a user's optimizer of unknown size.
-    gathered: the parameters that FSDP or ZeRO 3 gathers at once, None if the largest unit's size is unknown.
+    gathered: the parameters that FSDP or ZeRO 3 gathers at once, or None if the largest unit's size is unknown.
     activations: None if the model is not built in.
     checkpoint: None if `optimizer` is None.
     """
@@ -64,7 +64,7 @@ class Memory:
 
     @property
     def error(self) -> int | None:
-        """Return half the width of the error bar of `total`, None if a part is unknown and may be the largest."""
+        """Return half the width of the error bar of `total`, or None if a part is unknown and may be the largest."""
         return None if self.unknown else self._error_bytes
 
     @property
@@ -94,7 +94,7 @@ def estimate_rank_memory(
 
 
 def optimizer_bytes_per_parameter(optim: Mapping[str, Any]) -> int | None:
-    """Return the bytes of optimizer state per parameter, None for an unknown optimizer. optim: from train.json"""
+    """Return the bytes of optimizer state per parameter, or None for an unknown optimizer. optim: from train.json"""
     name = optim.get("_target_")
     if name is None:
         return ADAM
@@ -171,7 +171,7 @@ def _zero_states(
 
 
 def _gathered_bytes(of_weight: int, size: ModelSize) -> int | None:
-    """Return the bytes that stage 3 gathers at once, None if not all weights are kept and the unit is unknown."""
+    """Return the bytes that stage 3 gathers at once, or None if not all weights are kept and the unit is unknown."""
     if size.parameters <= KEPT:
         return of_weight * size.parameters
     return None if size.largest_unit is None else of_weight * max(size.largest_unit, KEPT)
@@ -186,7 +186,9 @@ def _bucket_bytes(parallel: Mapping[str, Any], of_number: int) -> int:
 
 
 def host_memory(train: Mapping[str, Any], needs: Memory, procs: int, uses_trainer: bool) -> int | None:
-    """Return the bytes of CPU memory that a node's ranks need to resume, None for unsharded models and other programs.
+    """Return the bytes of CPU memory that a node's ranks need to resume.
+
+    Return None for unsharded models and for the user's own program.
 
     A checkpoint is not sharded: rank 0 gathers it to save, and each rank reads all of it (trainer/parallel/fsdp.py).
     """
@@ -197,7 +199,7 @@ def host_memory(train: Mapping[str, Any], needs: Memory, procs: int, uses_traine
 
 
 def max_shared_memory(spec: JobSpec, plan: LaunchPlan) -> int | None:
-    """Return the maximum number of bytes of /dev/shm that loader workers use per node, None if it is unknown.
+    """Return the maximum number of bytes of /dev/shm that loader workers use per node, or None if it is unknown.
 
     Each worker holds `prefetch` training batches and as many validation batches. For the user's own data,
     estimate.sample_size must give the size of a sample.

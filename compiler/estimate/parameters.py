@@ -36,8 +36,8 @@ class ModelSize:
     """A model's size.
 
     parameters: number of parameters in the whole model.
-    largest_unit: number of parameters in the largest part that FSDP or ZeRO 3 gathers at once, None if unknown.
-    saved_per_sample: bytes that autograd keeps per sample, None if unknown.
+    largest_unit: number of parameters in the largest part that FSDP or ZeRO 3 gathers at once, or None if unknown.
+    saved_per_sample: bytes that autograd keeps per sample, or None if unknown.
     tokens_per_sample: 1 if a sample has one target.
     modules: None if the model is not built in.
     """
@@ -50,7 +50,7 @@ class ModelSize:
 
 
 def job_model_size(spec: JobSpec, plan: LaunchPlan) -> ModelSize | None:
-    """Return the model size that `estimate` sets, or that of the built-in model; None for a recipe or a program."""
+    """Return the model size that `estimate` sets, or that of the built-in model, or None for a recipe or a program."""
     estimate = spec.estimate
     if estimate.parameters is not None:
         n = round(estimate.parameters)
@@ -59,7 +59,7 @@ def job_model_size(spec: JobSpec, plan: LaunchPlan) -> ModelSize | None:
 
 
 def model_size_from_train_json(train: Mapping[str, Any]) -> ModelSize | None:
-    """Return the size of the model in a train.json; None if the model is not built in."""
+    """Return the size of the model in a train.json, or None if the model is not built in."""
     model = train["model"]
     kind = model.get("kind")  # a `_target_` has no kind
     if kind == "gpt":
@@ -100,7 +100,9 @@ def _mlp_size(model: Mapping[str, Any]) -> ModelSize:
 
 
 def gathered_parameters(parallel: Mapping[str, Any], size: ModelSize) -> int | None:
-    """Return how many parameters FSDP gathers at once, None if the largest unit is unknown. parallel: from train.json
+    """Return how many parameters FSDP gathers at once, or None if the largest unit is unknown.
+
+    parallel: from train.json
 
     A unit is gathered while it runs, and the next one is prefetched. Parameters outside all units belong to the root:
     trainer/parallel/fsdp.py keeps them from the forward pass to the end of the backward pass. Other programs use

@@ -63,7 +63,7 @@ class ComposedConfig:
     overrides: tuple[Override, ...]
 
     def origin_of(self, key: str) -> Origin | None:
-        """Return the position of the value at a dotted key, or of the key of a mapping; None if unknown."""
+        """Return the position of the value at a dotted key, or of the key of a mapping, or None if unknown."""
         node = _node_at(self.written, key)
         if isinstance(node, TextWithOrigin):
             return node.origin
@@ -82,7 +82,7 @@ class ComposedConfig:
         return next((o.origin for o in self.overrides if o.key.startswith(f"{key}.") and o.operator != "~"), None)
 
     def origin_of_choice(self, group: str) -> Origin | None:
-        """Return the position where a group's option was chosen; None if a defaults list chose it."""
+        """Return the position where a group's option was chosen, or None if a defaults list chose it."""
         chosen_at = [o.origin for o in self.overrides if o.key == group and o.operator != "~"]
         return chosen_at[-1] if chosen_at else None
 
@@ -100,7 +100,7 @@ class ComposedConfig:
         return {key for text in texts for key in re.findall(r"\$\{([\w.]+)\}", text)}
 
     def interpolation_of(self, key: str) -> str:
-        """Return the interpolation that a leaf was resolved from, such as `${name}`; "" for a literal."""
+        """Return the interpolation that a leaf was resolved from, such as `${name}`, or "" for a literal."""
         node = _node_at(self.written, key)
         return str(node) if isinstance(node, str) and "${" in node else ""
 
@@ -298,7 +298,7 @@ def _why_unresolved(error: Exception, keys: Iterable[str], key: str) -> tuple[st
 
 
 def _node_at(tree: Any, key: str) -> Any:
-    """Return the node at a dotted key, None if it is missing. Names may contain dots: the longest is tried first."""
+    """Return the node at a dotted key, or None if it is missing. Names may contain dots: the longest is tried first."""
     if not key:
         return tree
     if isinstance(tree, dict):

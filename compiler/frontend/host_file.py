@@ -123,7 +123,7 @@ def _read_host_file(
     """Return the hosts in one file, and add errors to files.diagnostics.
 
     reference_origin: position of `@FILE`.
-    allowed: folders that may contain the file, None for any folder.
+    allowed: folders that may contain the file, or None for any folder.
     """
     path, file_origin = _resolve_path(typed, reference_origin, folders)
     try:

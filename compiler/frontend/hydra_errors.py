@@ -187,8 +187,9 @@ def _items_of_group(group: str) -> Iterator[_DefaultsListItem]:
 
 
 def _corrected_item(group: str, option: str, loader: Any) -> str:
-    """Return a corrected item for a defaults list that chooses an option of the group, "" if the group does not exist.
+    """Return a corrected item for a defaults list, which chooses an option of the group.
 
+    Return "" if the group does not exist.
     option: the option as written. The result has the closest existing one.
     """
     options = loader.get_group_options(group)
@@ -204,7 +205,7 @@ def _similar_options(options: Sequence[str], option: str) -> list[str]:
 
 
 def _defaults_list_error(message: str, loader: Any) -> Diagnostic | None:
-    """Return JC1105 for an error in a file's defaults list; None if the message is about another error."""
+    """Return JC1105 for an error in a file's defaults list, or None if the message is about another error."""
     if file := re.search(r"In '([^']+)': ConfigTypeError raised", message):
         because = "one file has a list where another file has a mapping"
         hint = "jobc --cfg job prints the values of the other files"

@@ -158,7 +158,7 @@ def _node_origin(node: Any) -> Origin | None:
 
 
 def _any_origin(config: Any) -> Origin | None:
-    """Return the file that a tree was read from, taken from any of its leaves; None for an empty tree."""
+    """Return the file that a tree was read from, taken from any of its leaves, or None for an empty tree."""
     content = config._value() if isinstance(config, Node) else config
     if isinstance(content, TextWithOrigin):
         return content.origin.without_line

@@ -87,7 +87,7 @@ def are_answers_unchanged(answers: Mapping[tuple[str, str], Any]) -> bool:
 
 
 def path_kind(path: str) -> str:
-    """Return what kind of file exists at a path, "" if there is none."""
+    """Return what kind of file exists at a path, or "" if there is none."""
     if not os.path.lexists(path):
         return ""
     if os.path.isfile(path):

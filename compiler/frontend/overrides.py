@@ -38,7 +38,7 @@ class Override:
     typed:     the word as the user typed it.
     operator:  "" to set, "+" to add, "++" to set or add, "~" to delete.
     key:       dotted key or group.
-    package:   the package in `group@package`, "" for none.
+    package:   the package in `group@package`, or "" for none.
     canonical: the word that is passed to Hydra.
     """
 
@@ -269,7 +269,7 @@ def _quoted_items(key: str, right: str) -> list[str]:
 
 
 def _quote_each_value(key: str, right: str) -> list[str]:
-    """Return the word with each value of the sweep in quotes; [] if commas do not separate values (`node[1,3]`)."""
+    """Return the word with each value of the sweep in quotes, or [] if commas do not separate values (`node[1,3]`)."""
     right = re.sub(r"choice\((.*)\)", r"\1", right.strip(" \t"))
     values, start, depth = [], 0, 0
     bare = _mask_quoted(right)

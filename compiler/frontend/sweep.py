@@ -24,7 +24,7 @@ class SweepPoint:
 
     overrides: all overrides of this point, including the one that sets its label.
     words: the words that compile only this point.
-    varied: the overrides that differ between points, () if there is only one point.
+    varied: the overrides that differ between points, or () if there is only one point.
     """
 
     overrides: tuple[Override, ...]
@@ -51,7 +51,7 @@ def sweep_points(
 ) -> Iterator[SweepPoint]:
     """Yield a sweep's points. Raises the same errors as read_sweep(), and JC1112 for a key that is swept and set again.
 
-    omitted_keys: keys that the label omits, None for no label. The other parameters are as in read_sweep().
+    omitted_keys: keys that the label omits, or None for no label. The other parameters are as in read_sweep().
     """
     points = read_sweep(words, open_keys, loader)
     varied = [i for i, first in enumerate(points[0]) if any(p[i].canonical != first.canonical for p in points)]
@@ -69,7 +69,7 @@ def sweep_points(
 
 
 def common_label(points: Sequence[SweepPoint], omitted_keys: Collection[str]) -> str:
-    """Return the part of the label that these points of a sweep have in common; "" if they share no varied override."""
+    """Return the part of the label that these sweep points have in common, or "" if they share no varied override."""
     alternatives = zip(*(point.varied for point in points), strict=True)
     shared = [same[0] for same in alternatives if len({override.canonical for override in same}) == 1]
     return "+".join(_folder_name_part(override) for override in shared if override.key not in omitted_keys)

@@ -47,7 +47,7 @@ def _train_document(tree: Any, key: str) -> Any:
 # ---- spec.yaml ------------------------------------------------------------------------------------------------------
 
 _SPEC_HEADER = (
-    "The job as compiled. Secrets are references; null is derived or the site's default. No program reads it."
+    "The job as compiled, for people to read. Secrets are references; null means derived, or the site's default."
 )
 
 
@@ -73,7 +73,7 @@ def _spec_tree(value: Any, key: str) -> Any:
 
 @lru_cache(maxsize=10_000)
 def _unit_text(key: str) -> Callable[[Any], str] | None:
-    """Return the function that formats a key's value as text with its unit, None for a key without a unit."""
+    """Return the function that formats a key's value as text with its unit, or None for a key without a unit."""
     scalar = hint_value_type(type_of_key(JobSpec, key))
     return scalar.show if scalar is not None and scalar.units else None
 

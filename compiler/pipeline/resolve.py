@@ -51,7 +51,7 @@ def to_typed_config(
 ) -> TypedConfig:
     """Return the composed tree as typed values. Raises CompileError with the type errors of spec, options and hosts.
 
-    command: the words after ` -- `, None without ` -- `.
+    command: the words after ` -- `, or None without ` -- `.
     folders: root name -> folder, for the user's config folders.
     recorded: whether the words on the command line come from an artifact (see CompileRequest).
     """
@@ -154,7 +154,7 @@ def _diagnostic_origin(diagnostic: Diagnostic, origin_of: Callable[[str], Origin
 
 
 def node_count_override(typed: TypedConfig, overrides: Iterable[Override]) -> Override | None:
-    """Return `nodes=N` for the N usable hosts on the command line, None if the number of nodes does not change.
+    """Return `nodes=N` for the N usable hosts on the command line, or None if the number of nodes does not change.
 
     The job is composed again with this override, so that every `${nodes}` is updated. Hosts are not counted for
     backends that ignore `hosts`, such as local. The override has the position of `hosts`.

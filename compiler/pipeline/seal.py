@@ -39,7 +39,7 @@ def seal_artifact(
     records: see common_files.records()
     inputs:  digests of the config files, and of files named by the spec, such as hosts=@FILE
     request: see request_to_record()
-    plugin:  version of the package that contains the backend, None for jobc's own
+    plugin:  version of the package that contains the backend, or None for jobc's own
     The digest, which people can quote, is the SHA-256 of the lines `PATH SHA256 EXECUTABLE` of all files, sorted by
     path. The digest depends only on what a run can read. Therefore, the same job has the same digest whether its values
     are typed or come from a config file, and different jobc versions give the same digest if they write identical

@@ -23,7 +23,7 @@ class CompileRequest:
     """One compile request.
 
     words:       overrides as typed.
-    command:     the words after ` -- `, None without ` -- `.
+    command:     the words after ` -- `, or None without ` -- `.
     config_dirs: the user's config folders by root name (`input`, `project`, `user`); earlier ones win.
     strict:      whether warnings and notes become errors unless a comment allows them.
     recorded:    whether the words come from an untrusted artifact and therefore must not refer to files outside the
@@ -86,7 +86,7 @@ class PlannedJob:
     origin_of: returns the position where a key was written.
     levels: suppressions.
     unsaid: unset keys that the user's own program does not read.
-    where: the sweep point as typed, "" without a sweep.
+    where: the sweep point as typed, or "" without a sweep.
     point: the overrides of the sweep point.
     """
 

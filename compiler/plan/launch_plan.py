@@ -46,7 +46,7 @@ class Topology:
 
 @dataclass(frozen=True)
 class Resources:
-    """The resources of one node. hosts: those of all nodes in rank order, () if the engine chooses them."""
+    """The resources of one node. hosts: those of all nodes in rank order, or () if the engine chooses them."""
 
     gpu_type: str | None = _must_honour()
     cpus: int | None = _may_ignore()
@@ -161,8 +161,8 @@ class Network:
 class Lifecycle:
     """How an attempt ends: the ranks receive SIGTERM, and SIGKILL after grace_s.
 
-    time_limit_s: time limit of one attempt, 0 for none.
-    keep_s: how many seconds the engine keeps finished jobs, None for the engine's default.
+    time_limit_s: time limit of one attempt, or 0 for none.
+    keep_s: how many seconds the engine keeps finished jobs, or None for the engine's default.
     """
 
     grace_s: int = _given()

@@ -255,7 +255,7 @@ class _PlanBuilder:
         """Return a plan section. A field is given either as a finished section or mapping, or as a function of the
         spec.
 
-        section: the spec section from which all other fields are copied by name, "" for the top level.
+        section: the spec section from which all other fields are copied by name, or "" for the top level.
         """
         if section is not None:
             names = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]  # it is a dataclass

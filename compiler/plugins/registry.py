@@ -34,7 +34,7 @@ class Plugin:
 
     root: `jobc` or `plugin:NAME`, as in origins.
     folder: contains templates and conf.
-    version: version of its package, "" for jobc itself.
+    version: version of its package, or "" for jobc itself.
     """
 
     name: str
@@ -140,7 +140,7 @@ def codes_by_name() -> dict[str, tuple[str, ...]]:
 
 
 def code_name(code: str) -> str:
-    """Return a diagnostic code's name, "" if it has no name or no page."""
+    """Return a diagnostic code's name, or "" if it has no name or no page."""
     page = code_pages().get(code)
     return read_code_page_heading(page).name if page else ""
 

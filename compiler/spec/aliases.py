@@ -143,7 +143,7 @@ VALUES: Mapping[str, tuple[str, ...]] = {  # the option of a group, or the value
 
 
 def key_from_alias(typed: str) -> str:
-    """Return jobc's key for another tool's name, with or without a section or a subkey; "" if unknown."""
+    """Return jobc's key for another tool's name, with or without a section or a subkey, or "" if unknown."""
     word, dot, subkey = typed.removeprefix("backend.").partition(".")
     if key := _find_meaning(KEYS, word):
         return f"{key}{dot}{subkey}"
@@ -151,7 +151,7 @@ def key_from_alias(typed: str) -> str:
 
 
 def hint_for_foreign_option(typed: str) -> str:
-    """Return the hint for an option without a direct equivalent, or for an unsupported feature; "" if unknown."""
+    """Return the hint for an option without a direct equivalent, or for an unsupported feature, or "" if unknown."""
     names = (typed.removeprefix("backend."), typed.rpartition(".")[2])
     if hint := next(filter(None, (_find_meaning(IN_WORDS, name) for name in names)), ""):
         return hint
@@ -160,13 +160,13 @@ def hint_for_foreign_option(typed: str) -> str:
 
 
 def hint_for_unsupported_feature(word: str) -> str:
-    """Return a hint if the bundled trainer lacks this feature; "" for any other word."""
+    """Return a hint if the bundled trainer lacks this feature, or "" for any other word."""
     lacks = _find_meaning(NOT_SUPPORTED, word)
     return f"the bundled trainer has no {lacks}; your own program may: -- train.py" if lacks else ""
 
 
 def value_from_alias(key: str, typed: str) -> str:
-    """Return jobc's value, or option with further overrides, for another tool's word for this key; "" if unknown."""
+    """Return jobc's value, or option with further overrides, for another tool's word for this key, or "" if unknown."""
     values = {meaning: names for meaning, names in VALUES.items() if meaning.startswith(f"{key}=")}
     return _find_meaning(values, typed).removeprefix(f"{key}=")
 

@@ -107,7 +107,7 @@ def find_secret_in_text(text: str) -> str:
 
 
 def describe_secret_in_command(words: Sequence[str]) -> str:
-    """Describe the secret found in a command's words without revealing it; "" if there is none."""
+    """Describe the secret found in a command's words without revealing it, or "" if there is none."""
     return next(filter(None, map(_revealed_secret, words, (*words[1:], ""))), "")
 
 

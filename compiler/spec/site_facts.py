@@ -20,14 +20,14 @@ def describe_partitions(spec: JobSpec) -> str:
 
 
 def site_fact(spec: JobSpec, name: str, partition: str | None) -> Any:
-    """Return a fact (a field of PartitionSpec) about a partition, or else about the site; None if unknown."""
+    """Return a fact (a field of PartitionSpec) about a partition, or else about the site, or None if unknown."""
     partition_facts = spec.site.partitions.get(partition or "")
     value = getattr(partition_facts, name) if partition_facts is not None else None
     return getattr(spec.site, name) if value is None else value
 
 
 def site_limit(spec: JobSpec, name: str) -> Any:
-    """Return the largest value of a fact over the job's possible partitions, None if it is unknown for any of them."""
+    """Return a fact's largest value over the job's possible partitions, or None if it is unknown for any of them."""
     values = [site_fact(spec, name, partition) for partition in possible_partitions(spec) or (None,)]
     return None if None in values else max(values)
 
@@ -35,7 +35,7 @@ def site_limit(spec: JobSpec, name: str) -> Any:
 def proportional_cores(spec: JobSpec) -> int | None:
     """Return the job's share of a node's cores, proportional to its GPUs, rounded down to a multiple of its processes.
 
-    None without GPUs, or if the site does not define the number of cores and GPUs of a single type of machine.
+    Return None without GPUs, or if the site does not define the cores and GPUs of a single type of machine.
     """
     shares = []
     for partition in possible_partitions(spec) or (None,):

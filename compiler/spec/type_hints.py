@@ -22,7 +22,7 @@ def spec_keys(into: type, prefix: str = "") -> list[str]:
 
 
 def type_of_key(into: type, key: str) -> Any:
-    """Return the type of a dotted key, None if unknown. A key in an open mapping has the type of its values."""
+    """Return the type of a dotted key, or None if unknown. A key in an open mapping has the type of its values."""
     current: Any = into
     for part in key.split("."):
         if dataclasses.is_dataclass(current):
@@ -38,7 +38,7 @@ def type_of_key(into: type, key: str) -> Any:
 
 
 def accepted_words(hint: Any) -> tuple[str, ...]:
-    """Return the words that a Literal or a boolean accepts, () for other types."""
+    """Return the words that a Literal or a boolean accepts, or () for other types."""
     words: list[str] = []
     for option in union_members(hint):
         if option is bool:
@@ -81,7 +81,7 @@ def is_mapping(hint: Any) -> bool:
 
 
 def hint_value_type(hint: Any) -> ValueType | None:
-    """Return how a scalar type is read and written; None for lists, mappings, sections and Literals."""
+    """Return how a scalar type is read and written, or None for lists, mappings, sections and Literals."""
     for option in union_members(hint):
         if get_origin(option) is Annotated:
             return next(extra for extra in get_args(option)[1:] if isinstance(extra, ValueType))

@@ -191,7 +191,7 @@ def _read_duration(text: str) -> int:
 
 
 def fractional_duration_in_seconds(text: str) -> str:
-    """Convert a duration with a fraction or a unit below 1 s: `0.1` for 100ms, `90` for 1.5m; "" for other text."""
+    """Convert a duration with a fraction or a unit below 1 s: `0.1` for 100ms, `90` for 1.5m, or "" for other text."""
     match = re.fullmatch(r"([0-9]{1,9})(\.[0-9]{1,9})?(ms|us|s|min|m|h|d|w)", text)
     if match is None or not (match[2] or match[3] in _PARTS_S):
         return ""

@@ -73,7 +73,7 @@ def copy_code(
         raise Failure(title, "check permissions and free space, or set JOBC_RUN_ROOT to another folder") from error
     if copy.kept:
         kept, names = quote_shell_word(str(copy.folder)), _abbreviate_names(copy.kept, 3)
-        print(f"code: kept in {kept}, changed by the job: {names}", file=sys.stderr)
+        print(f"code: not overwritten in {kept}, because the job changed it: {names}", file=sys.stderr)
     if line := _describe_copy(len(files.paths), links):
         print(line, file=sys.stderr)
     if script and (script in links.linked or not (copy.folder / script).exists()):

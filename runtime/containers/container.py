@@ -3,8 +3,8 @@
 In:  the container in .jobc/job.json; the node's environment after its modules were loaded; the project as the working
      directory. All of jobc's programs run inside the container, including the supervisor.
 Out: this process execs `docker run` or `apptainer exec`. In the container, launch.sh sees two more variables:
-     JOBC_INSIDE is 1 if a preflight check failed outside the container, and 0 otherwise; JOBC_STARTER is this
-     process's `PID START_TICKS`, because supervise.py stops the node when this process is gone.
+     JOBC_INSIDE, which is 1 if a preflight check failed outside the container and 0 otherwise; and JOBC_STARTER,
+     this process's `PID START_TICKS`. supervise.py stops the node when this process is gone.
 Exit: 65 if the image does not start; 1 if this node's container is already running.
 """
 

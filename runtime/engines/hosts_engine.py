@@ -128,7 +128,7 @@ class HostsEngine(StartingEngine):
 
     @contextlib.contextmanager
     def saved_and_copied(self, new: NewRun, init_from: str = "") -> Iterator[HostCopies | None]:
-        """Save a new run's secrets, and yield its copies on the hosts, if any. If the start fails, remove both."""
+        """Save a new run's secrets, and yield its copies on the hosts, if any. If the block raises, remove both."""
         copies = self._copies(new.run)
         try:
             if init_from and copies:
@@ -242,9 +242,10 @@ class HostsEngine(StartingEngine):
         exec_program([*on_host.words], {**os.environ, **on_host.environ})
 
     def _shell_place(self, place: Place, named: str) -> tuple[Run | None, list[HostEntry], Path]:
-        """Return the run, and the hosts and artifact for its shell. The run's own hosts and artifact, which may differ
-        from the current ones, are used if the run is named or live, or if the hosts have the artifact only in their
-        copies of runs.
+        """Return the run, and the hosts and artifact for its shell.
+
+        The run's own hosts and artifact may differ from the current ones. They are used if the run is named or live, or
+        if the hosts have the artifact only in their copies of runs.
         """
         if not (self.has_copies or named or place.has_runs()):
             return None, self.hosts(), place.artifact

@@ -162,7 +162,7 @@ class NewRun:
 def create_run(place: Place, engine: Engine, run_id: str = "") -> NewRun:
     """Create the folder of a new run, with its copy of the artifact. describe() completes it. Raises Failure."""
     if run_id and not RUN_ID.fullmatch(run_id):
-        raise Failure(f"not a run id: {run_id}", "letters, digits, dot, dash and underscore", 2)
+        raise Failure(f"not a run ID: {run_id}", "letters, digits, dot, dash and underscore", 2)
     runs = place.job.runs
     if not runs.parent.exists():
         _create_folder(runs.parent)

@@ -2,7 +2,7 @@
 
 In:  one of the sweep's runs: RUN_ROOT/NAME+sweep/ID, with points.json in its copy of the artifact.
 Out: the sweep's points (point N has the run RUN_ROOT/JOB/ID-N, which may not exist); the state of all points together.
-     A point's run is read and signalled only if it is this user's: its artifact names the programs to call.
+     A point's run is read and signaled only if it is this user's: its artifact names the programs to call.
 """
 
 from __future__ import annotations

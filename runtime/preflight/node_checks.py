@@ -142,7 +142,7 @@ def check_cores(cores: int, procs: int) -> CheckResult:
 
 def check_port(port: int) -> CheckResult:
     if port == 0:
-        return CheckResult(True, "port", "rendezvous port: chosen at the start")
+        return CheckResult(True, "port", "rendezvous port: chosen at startup")
     text = f"rendezvous port {port}"
     if head_port.is_free(port):
         return CheckResult(True, "port", f"{text} is free")

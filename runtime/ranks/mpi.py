@@ -2,8 +2,8 @@
 
 mpirun starts a daemon (orted) on each other node by calling a program such as ssh. In jobc, this program writes the
 daemon's command to the run folder. The launcher on each other node waits for this command, and then execs the daemon.
-Thus one MPI world spans the job without ssh between the nodes, and each daemon and its ranks inherit the environment
-of their node's launch.sh: no secret or activated environment has to be on a command line.
+Thus one MPI world spans the job without ssh between the nodes. Each daemon and its ranks inherit the environment of
+their node's launch.sh, so no secret or activated environment has to be on a command line.
 
 Usage: jobctl mpi --head SECONDS -- mpirun…   on node 0: run mpirun; SECONDS: timeout for all daemons to start
        jobctl mpi --agent HOST WORDS…         called by mpirun: write the command for the daemon on HOST (NAME-N)

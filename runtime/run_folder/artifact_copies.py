@@ -1,8 +1,8 @@
-"""Find and link the artifact's copies in a run folder: RUN/artifact/ATTEMPT is a folder, or a relative symbolic link,
-such as 2 -> 0, to an earlier attempt's folder that has the same files.
+"""Find and link the artifact's copies in a run folder.
 
-A link with any other target is ignored because jobc did not create it. Programs read the attempt's number from
-JOBC_ATTEMPT because an artifact's resolved path may contain an earlier attempt's number.
+RUN/artifact/ATTEMPT is a folder, or a relative symbolic link, such as 2 -> 0, to an earlier attempt's folder that has
+the same files. A link with any other target is ignored because jobc did not create it. Programs read the attempt's
+number from JOBC_ATTEMPT because an artifact's resolved path may contain an earlier attempt's number.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class FilesWrittenByProgram:
         folder = escape_unprintable(str(self.folder))
         in_run = self._describe_changed_files([str(self.folder)], links, deadline, f"in {folder}")
         through_links = self._describe_changed_files(
-            links, [], deadline, "through links into the project, where all runs write"
+            links, [], deadline, "through symlinks into the project, which all runs share"
         )
         return [*filter(None, (in_run, through_links))]
 

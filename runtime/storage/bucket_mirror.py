@@ -6,7 +6,7 @@ Up:   Checkpoints first: the files, then MANIFEST.json, so that a folder without
       record is uploaded last.
 Down: The stop mark, the request to save, the first failure, and the rendezvous endpoint. At the start of an attempt,
       also the newest checkpoint whose files match the sizes and hashes in its manifest, and the run's last step.
-Note: restore() runs in its own process. state/.restored tells the uploading process what was downloaded.
+Note: restore_checkpoint() runs in its own process. state/.restored tells the uploading process what was downloaded.
 Hidden files, links, the code and the trainer are not uploaded.
 """
 

@@ -223,7 +223,7 @@ def rank_end(run: RunFolder, rank: int, stop: int, killed: bool) -> RankEnd | No
     state = run.keys_of_attempt(run.rank_state(rank))
     if state is None:
         return None
-    if killed or "signalled" in state:  # a launcher may have signalled it because a peer failed, whose code wins
+    if killed or "signalled" in state:  # a launcher may have signaled it because a peer failed, whose code wins
         return RankEnd(rank, stop, LATE, None)
     return RankEnd(rank, exit_codes.CRASHED, GONE, None)
 

@@ -35,7 +35,7 @@ class Parser(argparse.ArgumentParser):
             add_help=False,
             formatter_class=partial(argparse.HelpFormatter, max_help_position=22, width=HELP_WIDTH),
         )
-        self.add_argument("-h", "--help", action="help", help="print this")
+        self.add_argument("-h", "--help", action="help", help="print this help")
 
     def error(self, message: str) -> NoReturn:
         message = re.sub("^unrecognized arguments:", "unknown option:", message)

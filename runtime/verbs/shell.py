@@ -36,10 +36,12 @@ def main(argv: list[str]) -> int:
 def parser(engine: Engine) -> Parser:
     summary = "Open a shell, or run one command, in the job's environment and working directory."
     words = Parser("shell", summary, "A command and its arguments come after --.")
-    words.add_argument("--run", metavar="ID", default="", help=f"in that run; default: {engine.default_shell}")
+    words.add_argument(
+        "--run", metavar="ID", default="", help=f"ID or path of the run; default: {engine.default_shell}"
+    )
     add_point_option(words, engine, "0")
     words.add_argument("node", metavar="NODE", nargs="?", default="", help="rank of the node; default: 0")
-    words.add_argument("--node", metavar="N", dest="named_node", default="0", help="the same")
+    words.add_argument("--node", metavar="N", dest="named_node", default="0", help="same as NODE")
     return words
 
 

@@ -134,7 +134,7 @@ def test_a_second_job_of_a_live_run_ends_when_it_sees_the_first(
         code, said = second("submit", "--wait", "--run-id", "a")
         assert code == 1, said
         (pod, *_) = second.runner.pods("Failed")
-        assert re.search("run a is live: node 0[01] of another job writes to it", second.runner.log(pod))
+        assert re.search("run a is live: node 0[01] of another job is writing to it", second.runner.log(pod))
     assert len(pods) == 2 and {*pods} == {pod["metadata"]["name"] for pod in first.runner.pods("Running")}
     assert [start.name[:2] for start in (first.run / "starts").iterdir()] == ["0."]
     assert first("stop", "--now")[0] == 0

@@ -200,7 +200,7 @@ def test_a_node_that_beats_ends_the_other_job(tmp_path: Path, threads: ThreadPoo
     time.sleep(0.2)
     os.utime(file)
     with pytest.raises(
-        NodeMustNotStart, match=f"run {tmp_path.name} is live: node 01 of another job writes to it"
+        NodeMustNotStart, match=f"run {tmp_path.name} is live: node 01 of another job is writing to it"
     ) as leave:
         refusal.result(10)
     assert leave.value.code == 1

@@ -139,7 +139,8 @@ def test_a_second_snapshot_keeps_what_the_job_wrote(
             "config.yaml": "old\n", "last.pt": "of the job\n", "log.txt": "of the job\n",
             "new.py": f"{attempt}\n", "train.py": f"{attempt}\n",
         }  # fmt: skip
-        assert f"code: kept in {copy_of(project)}, changed by the job: last.pt, log.txt\n" in capsys.readouterr().err
+        line = f"code: not overwritten in {copy_of(project)}, because the job changed it: last.pt, log.txt\n"
+        assert line in capsys.readouterr().err
 
 
 def test_a_second_snapshot_writes_through_no_link(project: Path, take: Take) -> None:

@@ -74,4 +74,6 @@ def family_page(family: str) -> str:
 
 
 def _sentence(title: str) -> str:
-    return f"{title[0].upper()}{title[1:]}."
+    """Return the title as a sentence. Keys such as `storage.run`, and words such as fp16, stay in lower case."""
+    is_word = re.match(r"[a-z-]+(?: |$)", title)
+    return f"{title[0].upper() if is_word else title[0]}{title[1:]}."

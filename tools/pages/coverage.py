@@ -29,8 +29,8 @@ other projects. Except in draw 2, the facts were written down before anyone chec
 - **awkward**: jobc has the same effect, but through another mechanism or with more typing.
 - **unsupported**: jobc cannot express the fact.
 
-{drawn} of these files were added later, from other projects, after jobc had gained keys for the files before them. The
-results, before jobc was changed for them:
+{drawn} of these files were added later, from other projects, after jobc had gained keys for the earlier files. Results
+before jobc was changed for the new files:
 
 {draws}
 For draw 2, the list of keys had been read before the facts were written, and the files were chosen by hand.

@@ -44,6 +44,6 @@ not set. Open MPI, MPICH and MVAPICH do not set a rendezvous endpoint, so you mu
 If two launchers both number ranks, they must agree. Otherwise, the run prints both values and exits with 65, because
 with a `RANK` left over from an earlier shell, several ranks would train on the same shard. Nested launchers are
 allowed: `srun torchrun`, where srun counts agents, or mpirun in a batch job. `JOBC_LAUNCHER=srun` (or `torchrun`,
-`mpirun`, `PMI`, `mvapich`, `skypilot`) uses only that launcher's variables; if the name is unknown or that launcher has
+`mpirun`, `PMI`, `mvapich`, `skypilot`) uses only that launcher's variables. If the name is unknown or that launcher has
 not set a rank, the rank exits with 65.
 """

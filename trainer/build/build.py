@@ -50,7 +50,7 @@ class Training:
     save_steps:  optimizer steps between saves.
     loader:      this rank's batches, starting at the first step of this attempt.
     proof:       record of the samples that the ranks have read.
-    flops_per_sample: FLOPs per sample according to the recipe; None if unknown.
+    flops_per_sample: FLOPs per sample according to the recipe, or None if unknown.
     items_per_sample: expected number of items per sample: that of rank 0's first batch, on all ranks, in each attempt.
     parts:       additional JSON values in each checkpoint, each under the name of its owner.
     """

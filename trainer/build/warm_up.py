@@ -1,8 +1,8 @@
 """The warm-up pass: run one batch through the model, the backward pass and a validation, without changing any state.
 
 The pass compiles the model, opens connections, and makes DDP fix its buckets. A gradient's position in the buckets
-determines the order in which three or more ranks add it up, and this order must be the same in a resumed run as in an
-uninterrupted one. If the data is unreadable or does not fit the model, the job fails here, under the long timeout.
+determines the order in which three or more ranks add it up. A resumed run must use the same order as an uninterrupted
+one. If the data is unreadable or does not fit the model, the job fails here, under the long timeout.
 """
 
 from functools import partial

@@ -59,7 +59,7 @@ def save_checkpoint(
 
     keep, keep_every_steps: the newest `keep` checkpoints, the best one, and those at multiples of `keep_every_steps`
         are kept.
-    val_loss: validation loss of these weights; None if not measured.
+    val_loss: validation loss of these weights, or None if not measured.
     damaged: folders known to be damaged, which are ignored.
     replaces: whether to replace an existing intact checkpoint of `step`, whose state may differ. If false, it is kept,
         unless its loss was measured only now.
@@ -151,7 +151,7 @@ def _remove_old_checkpoints(root: Path, keep: int, keep_every_steps: int | None,
 
 
 def val_loss_of(folder: Path) -> float | None:
-    """Return the validation loss from a checkpoint's manifest; None if it has none. Raises OSError."""
+    """Return the validation loss from a checkpoint's manifest, or None if it has none. Raises OSError."""
     try:
         loss = parse_json(MANIFEST, read_manifest(folder / MANIFEST)).get("val_loss")
     except (*NOT_THERE, untrusted_files.Unreadable, AttributeError):
@@ -232,7 +232,7 @@ def find_problem(folder: Path) -> str | None:
 
 
 def _describe_difference(path: Path, expected: WriteResult) -> str | None:
-    """Describe how a file differs from its manifest entry; None if it matches. Raises Unreadable."""
+    """Describe how a file differs from its manifest entry, or None if it matches. Raises Unreadable."""
     try:
         actual = read_with_retries(lambda file: _as_written(file, expected.size), path)
     except NOT_THERE as error:

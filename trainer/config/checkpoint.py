@@ -17,7 +17,7 @@ class CheckpointConfig:
     max_failures: int
 
     def steps_between_saves(self, steps_per_epoch: int | None) -> int | None:
-        """Return the number of optimizer steps between saves; None if it depends on steps_per_epoch, which is None."""
+        """Return the optimizer steps between saves, or None if the number depends on steps_per_epoch, which is None."""
         if self.every_steps is not None:
             return self.every_steps
         return None if self.every_epochs is None or steps_per_epoch is None else self.every_epochs * steps_per_epoch

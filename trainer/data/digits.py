@@ -1,4 +1,4 @@
-"""1,797 images of handwritten digits, 8 x 8 pixels, shipped in digits.b85 (origin and licence: NOTICE.txt).
+"""1,797 images of handwritten digits, 8 x 8 pixels, shipped in digits.b85 (origin and license: NOTICE.txt).
 
 Shapes: N images, B batch, 64 pixels. A sample is one image; its target is the digit.
 """

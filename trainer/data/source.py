@@ -29,8 +29,8 @@ class DataSource:
     """Both splits, and the properties of the data that a model needs.
 
     validation:        may be empty, which disables validation.
-    num_inputs:        number of features of one input (digits), or the vocabulary size (tokens); 0 for user data.
-    num_classes:       targets are 0 .. num_classes - 1; 0 for user data.
+    num_inputs:        number of features of one input (digits), or the vocabulary size (tokens), or 0 for user data.
+    num_classes:       targets are 0 .. num_classes - 1, or 0 for user data.
     tokens_per_sample: 1 if a sample has one target.
     score:             name of the score: bits_per_byte, bits_per_token, accuracy, loss, or a name from a recipe.
     summary:           e.g. "574 files, 8,000,112 bytes".

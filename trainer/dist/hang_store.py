@@ -143,7 +143,7 @@ def describe_culprit(statuses: Sequence[RankStatus | None], names: Sequence[str]
     alive = [status for status in statuses if status is not None]
     last = min(alive, key=lambda status: status.place)
     behind = [name for name, status in zip(names, alive, strict=True) if status.place == last.place]
-    description = f"in {last.phase} {name_step(last.place[0])} for {last.seconds:.0f} s"
+    description = f"in the {last.phase} phase {name_step(last.place[0])} for {last.seconds:.0f} s"
     phases = {status.phase for status in alive}
     if len(behind) == len(names) or phases == {"data"}:
         causes = {

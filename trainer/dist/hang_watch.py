@@ -6,8 +6,8 @@ waiting ranks, each of them logs a warning that names the culprit, together with
 final error names the culprit again. If a rank hangs while it holds the GIL, faulthandler's C thread writes the stacks.
 Other writes release the GIL because the log may be on the disk that hangs.
 
-If no collective timeout will stop a rank, because it is the only rank or because every rank hangs separately, the rank
-prints its phase and stacks and exits after ALONE times that timeout.
+No collective timeout stops a rank that is the only one, or ranks that all hang separately. Such a rank prints its phase
+and stacks, and exits after ALONE times that timeout.
 
 Disk I/O has no time limit: while one rank reads or writes a checkpoint, no rank exits. The rank that reads or writes
 prints a warning, and repeats it each time the duration has doubled.
@@ -75,7 +75,7 @@ class HangWatchdog:
 
     names:        display names of all ranks, in rank order, such as rank 3 on node7.
     timeout_s:    initial timeout of one message between ranks.
-    store:        store for the StatusBoard; None if world_size is 1.
+    store:        store for the StatusBoard, or None if world_size is 1.
     on_tick:      called at each poll, in a separate thread because it may write to a hung disk.
     at_end:       called before a hung rank exits, to write the rank's remaining data.
     """
@@ -185,7 +185,7 @@ class HangWatchdog:
         print(_thread_stacks(), file=sys.stderr, flush=True)
         phase, step, spent_s = self.phases.phase, self.phases.place[0], self._no_progress.spent_s
         error = RankHangs(
-            f"{self.name} has made no progress in {phase} {name_step(step)} for {spent_s:.0f} s",
+            f"{self.name} has made no progress in the {phase} phase {name_step(step)} for {spent_s:.0f} s",
             [self.verdict] if self._board and self.verdict else [],
             hint=f"the rank's stacks are above; the limit is {limit}",
         )
@@ -200,7 +200,7 @@ class HangWatchdog:
 
     def _print_alarm(self, position: RankStatus, since: float) -> None:
         faulthandler.cancel_dump_traceback_later()
-        doing = AT_DISK.get(position.phase, f"in {position.phase}")
+        doing = AT_DISK.get(position.phase, f"in the {position.phase} phase")
         message = f"{self.name} has been {doing} {name_step(position.place[0])} for {position.seconds:.0f} s"
         if position.phase in AT_DISK:
             message += ", and continues; check its disk, because the other ranks are waiting for it"

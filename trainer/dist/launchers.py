@@ -176,7 +176,7 @@ def _add_derived_values(claim: LauncherVariables) -> LauncherVariables:
 
 
 def node_task_count(text: str, node: int) -> int:
-    """Parse SLURM_STEP_TASKS_PER_NODE: 2(x3),1 -> 2 on nodes 0 to 2, 1 on node 3; 0 if it has no such node."""
+    """Parse SLURM_STEP_TASKS_PER_NODE: 2(x3),1 -> 2 on nodes 0 to 2, 1 on node 3, or 0 if it has no such node."""
     for part in text.split(","):
         number, _, times = part.rstrip(")").partition("(x")
         if not number.isdecimal() or not (times or "1").isdecimal():

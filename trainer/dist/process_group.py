@@ -43,7 +43,7 @@ class RankGroup:
     """The job's ranks, as seen by one rank.
 
     device: the model's device.
-    board:  separate connection to the rendezvous store; None if world_size is 1 or the connection cannot be opened.
+    board:  separate connection to the rendezvous store, or None if world_size is 1 or the connection cannot be opened.
     phases: phases of this rank, for the watchdog.
     """
 

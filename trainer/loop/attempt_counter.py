@@ -47,7 +47,7 @@ def record_normal_end(run_dir: Path) -> None:
 
 
 def _read_numbers(path: Path, *names: str) -> list[int] | None:
-    """Return the named numbers from a small file; None if it is missing, or empty after a power failure."""
+    """Return the named numbers from a small file, or None if it is missing, or empty after a power failure."""
     content = read_small_file(path)
     try:
         return [int(content[1][name]) for name in names] if content else None

@@ -126,7 +126,7 @@ class Hooks:
         num_stop_files = training.group.start_sum([stop_file(training.run_dir).exists()])()[0]
         if training.group.is_first:
             cause = self.signals.received or ("request" if num_stop_files else "a signal sent to another rank")
-            purpose = "for good" if num_stop_files else "to be resumed"
+            purpose = "for good" if num_stop_files else "resumable"
             print(f"stopped by {cause} after step {done}/{training.total_steps}, {purpose}", flush=True)
         return exit_codes.DONE if num_stop_files else exit_codes.PREEMPTED
 

@@ -115,7 +115,7 @@ class RankMetricsFile:
 
 
 def seconds_between_writes(flush_s: float, ranks_of_node: int) -> float:
-    """Return the seconds between writes of one rank, so that its node keeps to WRITES_PER_S; 0 for flush_s=0."""
+    """Return the seconds between writes of one rank, so that its node keeps to WRITES_PER_S, or 0 for flush_s=0."""
     return max(flush_s, ranks_of_node / WRITES_PER_S) if flush_s else 0.0
 
 
@@ -148,7 +148,7 @@ def last_step_lines(path: Path) -> dict[int, dict[str, object]]:
 
 
 def last_step_in_file(path: Path) -> int:
-    """Return the last step in the file, searching from its end; 0 if there is none."""
+    """Return the last step in the file, searching from its end, or 0 if there is none."""
     for part in (path, *reversed(rotated_files(path))):
         try:
             with open_regular(part) as file:

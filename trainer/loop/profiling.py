@@ -16,7 +16,7 @@ class StepProfiler:
     """Hooks before and after each step, which do nothing on ranks and in steps that are not profiled. They never raise.
 
     A process has only one profiler, and the recipe may use it too. torch 2.13 allows a second one to start, but
-    stopping either of them stops both, and exporting the other one then crashes with a segmentation fault.
+    stopping either of them stops both. Exporting the other one then crashes with a segmentation fault.
     """
 
     def __init__(self, config: ProfileConfig, rank: int, run_dir: Path) -> None:

@@ -25,7 +25,7 @@ class ValidationFailed(Exception):
     """Raised on all ranks together if a validation fails, so that they save first. error: this rank's, or None"""
 
     def __init__(self, error: Exception | None) -> None:
-        super().__init__("the validation failed" if error else "the validation failed on another rank")
+        super().__init__("validation failed" if error else "validation failed on another rank")
         self.error = error
 
 

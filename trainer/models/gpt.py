@@ -84,7 +84,7 @@ class Gpt(nn.Module):
         return F.linear(self.norm(x_BTC), self.token_embedding.weight)
 
     def _initialise_weights(self, layers: int) -> None:
-        """Initialise as in GPT-2: normal(0, 0.02), scaled down for projections into the residual stream."""
+        """Initialize as in GPT-2: normal(0, 0.02), scaled down for projections into the residual stream."""
         for name, parameter in self.named_parameters():
             if parameter.ndim >= 2:
                 scale = math.sqrt(2 * layers) if name.endswith("project.weight") else 1.0

@@ -5,8 +5,8 @@ hsdp  a 2-D mesh: `shards` consecutive ranks share a copy, and the copies exchan
       per rank on a node, weights are gathered within the node, and only gradients are sent between nodes.
 
 Checkpoints are unsharded, as with DDP, so a run can resume with a different number of ranks or another kind of
-parallelism. The cost is CPU memory for all weights and moments (12 bytes per parameter): on rank 0 during a save, and
-on every rank during a resume, in addition to the file's bytes. The device gathers one tensor at a time.
+parallelism. The cost is CPU memory for all weights and moments (12 bytes per parameter). Rank 0 needs it during a
+save, and every rank during a resume, in addition to the file's bytes. The device gathers one tensor at a time.
 Source: torch 2.13, torch.distributed.fsdp.fully_shard; tested on CPUs with gloo.
 """
 

@@ -53,7 +53,7 @@ class Parallel(Protocol):
         """Run the backward pass. The gradient exchange averages over ranks."""
 
     def gradient_norm(self) -> Tensor | None:
-        """Return the gradient norm on the device; None if only update() knows it."""
+        """Return the gradient norm on the device, or None if only update() knows it."""
 
     def update(self, lr: float, clip_norm: float | None, norm: float | None, factor: float, loss: float) -> StepUpdate:
         """Run one optimizer step, unless a gradient or the loss is NaN or Inf on some rank (DeepSpeed steps anyway).
@@ -89,9 +89,8 @@ def copy_from_rank_0(model: nn.Module, group: RankGroup) -> None:
 def build_checked_optimizer(recipe: Recipe, model: nn.Module, group: RankGroup) -> Optimizer:
     """Build the recipe's optimizer for the wrapped model. Rank 0 warns about parameters that the optimizer lacks.
 
-    Raises BrokenInput in three cases: the result is not an Optimizer; a group has no learning rate, or one that the
-    trainer would overwrite; or an optimizer from torch.optim has none of the model's parameters. (A custom optimizer
-    may train copies.)
+    Raises BrokenInput if the result is not an Optimizer, if a group has no learning rate or one that the trainer would
+    overwrite, or if an optimizer from torch.optim has none of the model's parameters. (A custom one may train copies.)
     """
     optimizer = run_user_code(lambda: recipe.build_optimizer(model), "recipe: build_optimizer() failed")
     if not isinstance(optimizer, Optimizer):

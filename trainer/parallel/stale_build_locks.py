@@ -40,7 +40,7 @@ def extension_build_allowed(folder: Path) -> Iterator[None]:
 
 
 def _open_lock(path: Path) -> int | None:
-    """Open a lock file that no other user can hold, and return its descriptor; None if another user owns the path."""
+    """Open a lock file that no other user can hold. Return its descriptor, or None if another user owns the path."""
     try:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     except OSError:

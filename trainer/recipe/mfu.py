@@ -32,13 +32,13 @@ PEAK_FLOPS: tuple[tuple[str, float], ...] = (
 
 
 def peak_flops(device_name: str) -> float | None:
-    """Return the dense bf16 FLOP/s of one GPU; None for an unknown GPU or a CPU."""
+    """Return the dense bf16 FLOP/s of one GPU, or None for an unknown GPU or a CPU."""
     words = device_name.replace("-", " ").split()
     return next((peak for name, peak in PEAK_FLOPS if set(name.split()) <= set(words)), None)
 
 
 def flops_per_sample(model: object, num_parameters: int) -> float | None:
-    """Return the FLOPs of forward and backward for one sample; None for a custom model.
+    """Return the FLOPs of forward and backward for one sample, or None for a custom model.
 
     They are 6 per parameter and token, plus 12 x layers x width x context per token for attention (Kaplan et al. 2020).
     As in nanoGPT, position embeddings are not counted, and neither is recomputation (activation checkpointing).

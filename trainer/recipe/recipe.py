@@ -63,9 +63,10 @@ class Recipe:
         return build_optimizer(model, self.config.optim)
 
     def count(self, batch: Any) -> float | None:
-        """Return the number of items in a batch, by which the loss is divided; None if only loss() can count them, in
-        which case gradients are scaled later. This number overrides the count from loss(); both must agree for the
-        first batch.
+        """Return the number of items in a batch, by which the loss is divided.
+
+        Return None if only loss() can count them; gradients are then scaled later. This number overrides the count from
+        loss(); both must agree for the first batch.
         """
         is_usual = type(self).loss is Recipe.loss and self.items_of is cross_entropy
         return int((inputs_and_targets(batch)[1] != IGNORE).sum()) if is_usual else None
@@ -90,7 +91,7 @@ class Recipe:
         return loss, 0.0, self.count(batch) if num_items is None else num_items
 
     def flops_per_sample(self, num_parameters: int) -> float | None:
-        """Return the FLOPs of the forward and backward pass for one sample, to compute the MFU; None if unknown.
+        """Return the FLOPs of the forward and backward pass for one sample, to compute the MFU, or None if unknown.
 
         num_parameters: number of parameters of the whole model.
         """
@@ -190,7 +191,7 @@ def loss_sum_and_count(
 
 
 def loss_ignore_index(items_of: Callable[..., Any]) -> Any:
-    """Return the ignore_index of a torch loss, a module's attribute or a function's argument; None if there is none."""
+    """Return the ignore_index of a torch loss (a module's attribute or a function's argument), or None."""
     if isinstance(items_of, nn.Module):
         return getattr(items_of, "ignore_index", None)
     try:

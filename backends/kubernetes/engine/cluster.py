@@ -103,7 +103,7 @@ class FoundObject(NamedTuple):
         return any(condition.type in ("Complete", "Completed", "Failed") for condition in self.conditions)
 
     def belongs_to_run(self, run_id: str, uid: str) -> bool:
-        """uid: the uid that the run recorded, or "" if it recorded none"""
+        """Return whether the run created this object. uid: the uid that the run recorded, or "" if it recorded none"""
         return bool(self.uid) and (self.uid == uid if uid else self.owner.endswith(f", run {run_id}"))
 
 

@@ -63,7 +63,7 @@ class SkypilotClient(RecordEngine):
         return [*program, "depot", verb, f"{self.job.name}/{run.id}", *words], environment
 
     def path_on_nodes(self, run: Run, node: int = 0) -> str:
-        """Return the run's path on the nodes. A relative path starts at the home folder."""
+        """Return the run's path on the nodes. A relative path is relative to the home directory."""
         path = super().path_on_nodes(run, node)
         return path[2:] if path.startswith("~/") else path
 

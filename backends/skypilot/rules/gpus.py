@@ -62,10 +62,7 @@ def check_gpus_without_type(plan: LaunchPlan, options: SkypilotOptions) -> Itera
 
 
 def check_gpu_type(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
-    """JC4704: an unknown GPU type, or SkyPilot's own form `H100:8`.
-
-    On a site, which may use its own names, an unknown type is only a warning.
-    """
+    """JC4704: SkyPilot's own form `H100:8`, or an unknown GPU type. This is a warning for a site."""
     reported = set()
     for request in requested_gpus(plan, options):
         key, name = request.key, request.type
@@ -114,7 +111,7 @@ def _check_offered_count(request: RequestedGpu, count: int) -> Iterator[Diagnost
         return
     late = "and SkyPilot would find no such machine at launch"
     if counts:
-        because = f"machines are offered with {join_with_or(map(str, counts))} of these GPUs, {late}"
+        because = f"clouds offer machines with {join_with_or(map(str, counts))} of these GPUs, {late}"
         near = [*[n for n in counts if n < count][-1:], *[n for n in counts if n > count][:1]]
         hints = [f"gpus={number}" for number in near]
     else:

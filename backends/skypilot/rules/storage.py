@@ -86,7 +86,7 @@ def check_unshared_runs(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[
     elif mounts:
         return
     elif is_slurm:
-        because = f"storage.root={root} is relative to the home folder, which is deleted with the cluster"
+        because = f"storage.root={root} is relative to the home directory, which is deleted with the cluster"
         hint = "storage.root=/shared/runs, on storage that all nodes share"
     else:
         because = f"storage.root={root} is not on a volume, so each machine would have its own run folder"

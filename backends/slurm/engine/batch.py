@@ -191,9 +191,9 @@ class BatchAttempt:
     def _run_tasks(self, words: list[str], environ: Mapping[str, str]) -> int:
         """Run srun, forward signals to its tasks, and return its exit status.
 
-        srun waits for every task, even on a lost node, until Slurm considers that node down. So once a node has failed
-        and the live nodes have had enough time to end, this method terminates srun. (srun --wait would not help: it
-        counts from the end of any task, even a successful one while rank 0 is still saving.)
+        srun waits for every task, even on a lost node, until Slurm considers that node down. This method therefore
+        terminates srun once a node has failed and the live nodes have had enough time to end. (srun --wait would not
+        help: it counts from the end of any task, even a successful one while rank 0 is still saving.)
         """
         try:
             srun = spawn_ignoring_sigint(words, environ)

@@ -161,7 +161,7 @@ class SlurmEngine(StartingEngine):
     def signal(self, run: Run, name: str) -> None:
         """Signal the ranks' supervisors. KILL cancels the job, as does any signal while the job is pending.
 
-        With --here, only the run's step is signalled, so the allocation is kept. Other groups' steps are not signalled.
+        With --here, only the run's step is signaled, so the allocation is kept. Other groups' steps are not signaled.
         """
         path = _job_file(run)
         if path is None or self._silent:

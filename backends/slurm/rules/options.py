@@ -76,7 +76,7 @@ def check_version_specific_option(plan: LaunchPlan, options: SlurmOptions) -> It
             if name not in program.known:
                 yield _unknown_option(program, name, key, title)
             elif site < since:
-                because = f"{program.name} has this option only from Slurm {since} on"
+                because = f"{program.name} has had this option only since Slurm {since}"
                 hint = f"remove {key}, or backend.version={since} if the site has that version"
                 yield Diagnostic("JC4340", title, because, hint, key=key)
             elif site >= gone:

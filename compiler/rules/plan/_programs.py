@@ -82,7 +82,7 @@ def leading_assignments(words: Sequence[str]) -> Sequence[str]:
 
 
 def rank_launcher_name(words: Sequence[str]) -> str:
-    """Return the name of a launcher in these words that itself starts ranks, "" if there is none."""
+    """Return the name of a launcher in these words that itself starts ranks, or "" if there is none."""
     name, arguments = _python_program(words) if _is_python(words) else (program_name(words), words[1:])
     name = program_name((name,))  # for `python $(which torchrun)`
     pattern = _LAUNCHERS.get(name)

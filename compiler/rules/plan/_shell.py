@@ -80,7 +80,7 @@ def shell_options(command: Sequence[str] | None) -> Sequence[str]:
 
 
 def _shell_text_index(words: Sequence[str]) -> int:
-    """Return the index of the text that a shell runs, 0 for none."""
+    """Return the index of the text that a shell runs, or 0. In `bash run.sh -c x`, -c belongs to the script."""
     if program_name(words) not in SHELLS:
         return 0
     index, reads_text = 1, False

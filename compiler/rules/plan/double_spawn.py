@@ -45,7 +45,7 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     because = f"launcher={spec.launcher} already starts {procs} processes, and each would start the same number again"
     if procs < 2:
         title = f"{name} would run separately on each of {nodes} nodes"
-        because = f"the launcher's options do not specify other nodes, so {nodes} independent trainings would run"
+        because = "the launcher's options do not name the other nodes, so each node would train independently"
     hint = _launcher_hint(name, command, procs, plan.topology.gpus)
     if nodes < 2:
         alone = f"procs=1, so that {name} starts the ranks of the node"
@@ -76,6 +76,6 @@ def _launcher_hint(name: str, command: Sequence[str], procs: int, gpus: int) -> 
 
 
 def _script_and_arguments(command: Sequence[str]) -> str:
-    """Return the words from the script on, such as `train.py --lr 0.1`; "" without a Python script."""
+    """Return the words from the script on, such as `train.py --lr 0.1`, or "" without a Python script."""
     first = next((i for i, word in enumerate(command) if re.fullmatch(r"\S+\.py", word)), None)
     return shlex.join(command[first:]) if first is not None else ""

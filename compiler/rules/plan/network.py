@@ -18,7 +18,7 @@ def check_taken_port(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     port = spec.rendezvous.port
     if port not in _EPHEMERAL and port not in _X11:
         return
-    because = "Linux uses ports 32768 to 60999 for outgoing connections, so some starts would fail with EADDRINUSE"
+    because = "Linux uses ports 32768 to 60999 for outgoing connections, so some jobs would fail with EADDRINUSE"
     if port in _X11:
         because = "X11 forwarding listens on ports 6000 and above"
     title = f"port {port} may be taken when the job starts"
@@ -35,8 +35,8 @@ def check_interface(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     """JC3012: an interface that Gloo cannot find, or that does not connect the nodes.
 
     Gloo accepts only names; NCCL also accepts prefixes and exclusions. Gloo and NCCL use every interface in a list, so
-    the list must not contain `lo`: NCCL's rendezvous uses the first of them in the kernel's order, which is `lo`, and
-    Gloo sends the address of `lo` to other nodes.
+    the list must not contain `lo`. NCCL's rendezvous would use `lo`, which is first in the kernel's order, and Gloo
+    would send the address of `lo` to other nodes.
     Source: torch/csrc/distributed/c10d/ProcessGroupGloo.cpp, 2.13: GLOO_SOCKET_IFNAME is split at commas, each a name;
             NCCL user guide, NCCL_SOCKET_IFNAME: `^` excludes, `=` is exact; NCCL, src/os/linux.cc,
             ncclOsFindInterfaces.

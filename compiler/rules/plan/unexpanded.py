@@ -98,7 +98,7 @@ def check_unexpanded_variable(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagn
 
 
 def _find_unexpanded(text: str) -> str:
-    """Return the first unexpanded text as typed; "" if there is none."""
+    """Return the first unexpanded text as typed, or "" if there is none."""
     match = next(filter(None, (pattern.search(text) for pattern in (_FOUND_IN_TEXT, _HOME, _OLD_WORD))), None)
     return next(filter(None, match.groups()), "") if match else ""
 

@@ -1,1 +1,1 @@
-"""Code of one's own beside jobc: data, a model, losses, a recipe. Only recipes.py imports something of jobc."""
+"""Your own code for a job: data, a model, losses and a recipe. Only recipes.py imports from jobc."""

@@ -1,4 +1,4 @@
-"""A map-style data set: __len__ and __getitem__ are all that the trainer asks for.
+"""A map-style data set: the trainer needs only __len__ and __getitem__.
 
 Shapes: P points of one wave.
 """
@@ -11,10 +11,10 @@ from torch.utils.data import Dataset
 
 
 class Waves(Dataset[tuple[Tensor, int]]):
-    """Noisy sine waves of one of `kinds` frequencies, which is the target.
+    """Noisy sine waves with one of `kinds` frequencies, which is the target.
 
-    size   waves; first: number of the first one, so that held-out waves are others
-    noise  standard deviation; drawn anew in each epoch, and the same in every resume: the trainer seeds it
+    size   number of waves; first: number of the first wave, so that held-out waves are different ones
+    noise  standard deviation; the trainer seeds the noise, which is new in each epoch and the same after a resume
     """
 
     def __init__(self, size: int, first: int = 0, kinds: int = 4, points: int = 32, noise: float = 0.3) -> None:

@@ -4,7 +4,7 @@ from torch import Tensor, nn
 
 
 class Net(nn.Module):
-    """waves_BP -> logits_BK. Its BatchNorm and dropout have state that a resume must bring back."""
+    """Classifier: waves_BP -> logits_BK. A resume restores the state of its BatchNorm and dropout."""
 
     def __init__(self, width: int, points: int = 32, kinds: int = 4, dropout: float = 0.1) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A recipe: what `_target_` cannot say. Here a model that is trained to remove noise, with a score of its own.
+"""A recipe, for what `_target_` cannot express: a model that is trained to remove noise, with its own score.
 
 Shapes: B waves, P points.
 """
@@ -14,9 +14,9 @@ from .data import Waves
 
 
 class Denoise(Recipe):
-    """Two batches of the same waves, one with noise added: the model gives back the other."""
+    """Add noise to a batch of waves, and train the model to return the waves without it."""
 
-    score = "error_of_the_mean"  # what measure() gives in its second place
+    score = "error_of_the_mean"  # name of the second value that measure() returns
 
     def build_data(self) -> Any:
         return self.source(Waves(500, noise=0.0), Waves(101, first=500, noise=0.0))
@@ -29,7 +29,9 @@ class Denoise(Recipe):
 
     def loss(self, model: nn.Module, batch: Any) -> tuple[Tensor, int]:
         waves_BP, _ = batch
-        noisy_BP = waves_BP + 0.3 * torch.randn_like(waves_BP)  # of the rank's own generator, kept in checkpoints
+        noisy_BP = waves_BP + 0.3 * torch.randn_like(
+            waves_BP
+        )  # from the rank's generator, whose state is in checkpoints
         return F.mse_loss(model(noisy_BP), waves_BP, reduction="sum"), waves_BP.numel()
 
     def measure(self, model: nn.Module, batch: Any) -> tuple[Tensor, Tensor, int]:

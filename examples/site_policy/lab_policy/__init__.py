@@ -1,1 +1,1 @@
-"""What jobs of the lab must and must not; policy.py says it."""
+"""The lab's rules for jobs, in policy.py."""

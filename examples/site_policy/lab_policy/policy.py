@@ -1,7 +1,7 @@
-"""The lab's limits, and one rule of its own (LAB01). Every compile of a job asks it; `jobc check` shows what it says.
+"""The lab's limits, and one rule of its own (LAB01). Every compile checks them, as does `jobc check`.
 
 In   a job's spec and plan
-Out  diagnostics; a warning may be allowed by `# jobc: allow NAME because …`, an error may not
+Out  diagnostics; `# jobc: allow NAME because …` can suppress a warning, but not an error
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from jobc.compiler.spec.job_spec import JobSpec
 
 
 def large_jobs_save_often(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    """LAB01"""
+    """LAB01: a large job that rarely saves checkpoints."""
     every = spec.checkpoint.every_steps or 0  # epochs, if set, are not checked
     if plan.uses_trainer and plan.topology.nodes >= 8 and every > 1000:
-        title = f"{plan.topology.nodes} nodes and a checkpoint every {every} steps only"
-        because = "of eight nodes one fails in a week, and all the steps since the last checkpoint are lost"
+        title = f"{plan.topology.nodes} nodes with a checkpoint only every {every} steps"
+        because = "one of eight nodes fails about once a week, and all steps since the last checkpoint are lost"
         hint, key = "checkpoint.every_steps=500", "checkpoint.every_steps"
         yield Diagnostic("LAB01", title, because, hint, key=key, severity=Severity.WARNING)
 

@@ -284,7 +284,7 @@ def test_settings_that_an_own_command_does_not_read_are_named(shell: Shell, word
         (["--out", "artifacts", *OWN], ""),
         (["--out", "elsewhere", *OWN], ""),
         (["--out", "sub/artifacts", *OWN], "error[JC5008 output-outside-project]: code.root would be in "),
-        (["--out", "sub/artifacts", "python=venv", *OWN], "hint: code.root=.. python.path=../.venv, or no --out"),
+        (["--out", "sub/artifacts", "python=venv", *OWN], "hint: code.root=.. python.path=../.venv, or omit --out"),
         (["check", "--out", "sub/artifacts", *OWN], "error[JC5008 "),
         (["--out", "sub/artifacts"], "note[JC5008 output-outside-project]: runs go to "),
         (["--out", "sub/artifacts", "storage.root=/x"], ""),

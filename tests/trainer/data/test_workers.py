@@ -36,7 +36,7 @@ def test_the_stack_of_a_worker_that_hangs_is_in_the_log_of_its_rank(new_run: New
     run = new_run()
     run.start(changed(DIGITS, {"loader.workers": 1, "process_group.step_timeout_s": 6}), ["-c", HANGS])
     run.wait_for_words("in reads_for_ever")
-    assert "has been in data of step 6 for" in run.output(0)
+    assert "has been in the data phase of step 6 for" in run.output(0)
     assert run.ranks[0].poll() is None, "a signal that asks for stacks ends nothing"
 
 

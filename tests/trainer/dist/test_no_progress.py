@@ -129,7 +129,7 @@ def test_a_rank_alone_that_hangs_says_so_writes_what_is_left_and_ends(
     assert time.monotonic() - began > ALONE * TIMEOUT_S
     stacks, _, last = capfd.readouterr().err.partition("error: ")
     assert "in test_a_rank_alone_that_hangs" in stacks[stacks.index("its stacks") :]
-    assert re.match(f"{NAME} has made no progress in data of step 24 for [1-9] s\n", last)
+    assert re.match(f"{NAME} has made no progress in the data phase of step 24 for [1-9] s\n", last)
 
 
 def test_a_disk_that_hangs_as_well_does_not_keep_it(ended: list[int]) -> None:
@@ -195,7 +195,7 @@ def test_a_rank_that_hangs_before_its_first_step_has_the_time_of_the_start(
         wait_for_end(ended)
     assert ended == [PEER_LOST]
     last = capfd.readouterr().err.partition("error: ")[2]
-    assert re.match(f"{NAME} has made no progress in data before the first step for [1-9] s\n", last)
+    assert re.match(f"{NAME} has made no progress in the data phase before the first step for [1-9] s\n", last)
     assert "the limit is 1.4 times process_group.init_timeout_s=0.9" in last
 
 

@@ -246,12 +246,12 @@ def test_ranks_of_which_none_waits_for_another_end_by_themselves(
     run.end()
     for rank in range(world_size):
         stacks, _, last = run.output(rank).partition("error: ")
-        told = rf"rank {rank} on {socket.gethostname()} has made no progress in data of step 5 for \d+ s"
+        told = rf"rank {rank} on {socket.gethostname()} has made no progress in the data phase of step 5 for \d+ s"
         assert re.match(told, last), last
         assert "in reads_for_ever" in stacks
         assert f"the limit is 6 times process_group.step_timeout_s={timeout_s}" in last
     if world_size == 2:
-        assert "all ranks have been in data of step 5" in run.output(0)
+        assert "all ranks have been in the data phase of step 5" in run.output(0)
         assert "each is waiting for its own data" in run.output(0)
     assert (run.folder / "checkpoints" / "step_00000004").exists()
 

@@ -38,7 +38,7 @@ def test_the_rank_that_does_not_reach_the_step_is_named_by_all(late: int, capfd:
         ended.append(second.value)
         raise RuntimeError(GLOO)
     ended.append(first.value)
-    named = re.compile(f"{NAMES[late]} has been in data of step 18 for [23] s; the others are waiting for it")
+    named = re.compile(f"{NAMES[late]} has been in the data phase of step 18 for [23] s; the others are waiting for it")
     for error in ended:
         assert error.code == PEER_LOST
         assert named.fullmatch(error.details[0])
@@ -115,7 +115,7 @@ def test_a_hanging_disk_below_on_tick_does_not_blind_the_watch(capfd: pytest.Cap
         time.sleep(0.8)
         told = capfd.readouterr().err
         hangs.set()
-    assert "warning: rank 0 on a has been in data of step 3" in told
+    assert "warning: rank 0 on a has been in the data phase of step 3" in told
 
 
 def test_a_verdict_is_about_the_silent_then_about_those_behind() -> None:
@@ -123,23 +123,23 @@ def test_a_verdict_is_about_the_silent_then_about_those_behind() -> None:
     names = ["r0", "r1", "r2"]
     assert describe_culprit([waiting, None, RankStatus((7, 1), "data", 95.0)], names).startswith("r1 is not responding")
     assert describe_culprit([waiting, RankStatus((6, 9), "save", 97.0), waiting], names) == (
-        "r1 has been in save of step 6 for 97 s; the others are waiting for it"
+        "r1 has been in the save phase of step 6 for 97 s; the others are waiting for it"
     )
     assert describe_culprit([waiting] * 3, names).startswith(
-        "all ranks have been in exchange of step 7 for 95 s: a broken network link"
+        "all ranks have been in the exchange phase of step 7 for 95 s: a broken network link"
     )
 
 
 def test_ranks_that_all_read_do_not_wait_for_a_link() -> None:
     names = ["r0", "r1"]
     data, held_out = (RankStatus((7, 0), "data", 95.2), RankStatus((7, 4), "validation", 95.2))
-    of_data = "all ranks have been in data of step 7 for 95 s: each is waiting for its own data"
+    of_data = "all ranks have been in the data phase of step 7 for 95 s: each is waiting for its own data"
     assert (
         describe_culprit([data, data], names)
         == describe_culprit([data, RankStatus((7, 5), "data", 91.0)], names)
         == of_data
     )
-    in_it = "in validation of step 7 for 95 s"
+    in_it = "in the validation phase of step 7 for 95 s"
     all_are = f"all ranks have been {in_it}: each is waiting for its held-out data or is in measure()"
     assert describe_culprit([held_out] * 2, names) == all_are
     one_is_behind = f"r0 has been {in_it}; the others are waiting for it, or for their held-out data as well"
@@ -173,6 +173,8 @@ def test_a_rank_that_is_busy_has_time_for_two_looks_to_show_that_it_lives(looks:
     answer = board.wait_for_verdict(30)
     speaks.cancel()
     expected = (
-        "is not responding" if is_frozen else "has been in data of step 18 for 4 s; the others are waiting for it"
+        "is not responding"
+        if is_frozen
+        else "has been in the data phase of step 18 for 4 s; the others are waiting for it"
     )
     assert answer.startswith(f"{NAMES[1]} {expected}")

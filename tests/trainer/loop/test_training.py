@@ -75,7 +75,7 @@ def test_a_stopped_run_continues_as_if_nothing_had_happened(
 ) -> None:
     for step in range(1, 20, 6):  # each attempt does one step more, then saves and stops
         assert train(tmp_path, digits(), received="SIGTERM", JOBC_ATTEMPT=str(step)) == exit_codes.PREEMPTED
-    assert capsys.readouterr().out.splitlines()[-1] == "stopped by SIGTERM after step 4/20, to be resumed"
+    assert capsys.readouterr().out.splitlines()[-1] == "stopped by SIGTERM after step 4/20, resumable"
     assert len(losses(tmp_path)) == 4
     assert train(tmp_path, digits(), JOBC_ATTEMPT="20") == exit_codes.DONE
     assert losses(tmp_path) == losses(whole)
