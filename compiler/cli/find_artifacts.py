@@ -4,15 +4,19 @@ The artifact's jobctl is then executed. Run IDs and names are therefore looked u
 a directory of another user is accepted only by the commands that start something.
 """
 
+import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from ...runtime.system.untrusted_files import Unreadable, open_regular
 from ..diagnostics.diagnostic import CompileError, Diagnostic
+from ..emit.artifact import PROGRAM
 from ..emit.job_json import JOB
 
 BY_NAME = ("status", "logs", "watch", "stop")  # a job name selects the job's newest run; a run ID selects that run
 OWN_ONLY = (*BY_NAME, "clean")
+ZIP_END_BYTES = 22  # the end of central directory record, without a comment
 
 
 def find_named_artifacts(command: str, words: Sequence[str]) -> tuple[list[Path], list[str]]:
@@ -39,6 +43,7 @@ def _resolve_artifact(command: str, word: str) -> Path:
         raise no_artifact_error(Path(word), f"jobc {command}")
     if command in OWN_ONLY:
         _require_own(command, directory)
+    _require_complete_program(directory / PROGRAM)
     return directory
 
 
@@ -53,6 +58,24 @@ def _require_own(command: str, directory: Path) -> None:
         because = f"jobc {command} would execute that user's jobctl as you"
         hint = "`jobc ls` shows other users' runs; for details, run `jobctl status --run FOLDER` of your own artifact"
         raise CompileError([Diagnostic("JC5004", title, because, hint)])
+
+
+def _require_complete_program(program: Path) -> None:
+    """Raise CompileError for a jobctl that is not a regular file, or is truncated: Python only reports null bytes."""
+    because = ""
+    try:
+        with open_regular(program) as file:
+            size = os.fstat(file.fileno()).st_size
+            is_zip = b"PK\x03\x04" in file.read(64)  # after the shebang line
+            file.seek(-min(ZIP_END_BYTES, size), os.SEEK_END)
+            if not size or (is_zip and not file.read().startswith(b"PK\x05\x06")):
+                because = "the file is truncated, for example by an interrupted copy or a full disk"
+    except Unreadable as error:
+        because = "" if error.error else f"it {error.reason}"  # running jobctl reports errors of the system
+    except OSError:  # running jobctl reports it
+        return
+    if because:
+        raise CompileError([Diagnostic("JC5004", f"{program} is damaged", because, "copy or compile the job again")])
 
 
 def newest_copy(folder: Path) -> Path:

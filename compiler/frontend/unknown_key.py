@@ -62,7 +62,7 @@ def unknown_key_diagnostic(message: str, culprit: Override, loader: Any, known_k
 
 
 def _similar_mapping_key(key: str, known_keys: Sequence[str]) -> str:
-    """Return `labels.team` for lables.team; "" if no mapping with user-defined keys has a similar name."""
+    """Return `labels.team` for lables.team, or "" if no mapping with user-defined keys has a similar name."""
     parts = key.split(".")
     for count in range(1, len(parts)):
         above = ".".join(parts[:count])

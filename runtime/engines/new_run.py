@@ -42,6 +42,7 @@ from .engine import Engine
 from .live_runs import live_run_ids
 
 MAKING = ".making"
+MOST_TRIES = 5  # attempts to find a free run ID, of which two submits in one second may draw the same
 SPACE_HINT = "check permissions and free space, or set JOBC_RUN_ROOT to another folder"
 WRITTEN = ("state", "exit", "logs", "metrics", "control", "starts")  # folders to which the next attempt writes
 TORCHRUN_LOGS = "logs/torchrun"  # torchrun creates links in this folder, and writes to a new subfolder each time
@@ -115,18 +116,22 @@ class NewRun:
 
     def create_folder(self, run_id: str) -> None:
         """Create the run folder with that ID, or with a new one."""
-        new_id = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.urandom(2).hex()}"
-        folder = self.place.job.runs / (run_id or new_id)
         if run_id:
-            _remove_abandoned(folder)
-        try:
-            folder.mkdir()
-        except FileExistsError:
-            raise _existing_run_failure(folder) from None
-        except OSError as error:
-            raise _failure_for_error(f"create the folder {folder}", error) from error
-        self.run, self._unfinished = Run(folder), folder
-        _write_keys(folder / MAKING, identify_this_process())
+            _remove_abandoned(self.place.job.runs / run_id)
+        for _ in range(MOST_TRIES):
+            new_id = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.urandom(2).hex()}"
+            folder = self.place.job.runs / (run_id or new_id)
+            try:
+                folder.mkdir()
+            except FileExistsError:
+                if run_id:
+                    break
+            except OSError as error:
+                raise _failure_for_error(f"create the folder {folder}", error) from error
+            else:
+                self.run, self._unfinished = Run(folder), folder
+                return _write_keys(folder / MAKING, identify_this_process())
+        raise _existing_run_failure(folder)
 
     def create_temporary_folder(self, parent: Path) -> None:
         """Create a run folder with a random name."""

@@ -78,7 +78,7 @@ def check_status_lost_at_end(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagno
 
 
 def _simple_commands(spec: JobSpec) -> list[ShellCommand]:
-    """Return the commands of the shell text; none if it may handle the exit code, or has a broken line (JC3014)."""
+    """Return the commands of the shell text, or none if it may handle the exit code or has a broken line (JC3014)."""
     text = shell_text(spec.command)
     commands = split_into_commands(text)
     is_handled = has_compound_commands(commands) or re.search(r"(?i)\$\{?pipestatus", text)

@@ -54,6 +54,14 @@ def test_a_word_is_a_folder_a_run_id_or_the_name_of_a_job() -> None:
     assert find_named_artifacts("logs", [str(old), "new", "--point", "7"]) == ([old, new], ["--point", "7"])
 
 
+@pytest.mark.parametrize("kept", [0, 5000])
+def test_a_truncated_program_is_an_error_before_python_sees_it(kept: int) -> None:
+    program = make_run("a", "new") / "jobctl"
+    program.write_bytes(b"#!/usr/bin/env python3\nPK\x03\x04".ljust(9000)[:kept])
+    with pytest.raises(CompileError, match="jobctl is damaged"):
+        find_named_artifacts("status", ["new"])
+
+
 def test_of_the_commands_that_change_something_only_stop_takes_a_name() -> None:
     new = make_run("a", "new")
     assert find_named_artifacts("stop", ["new", "--now"]) == ([new], ["--now"])
@@ -99,13 +107,15 @@ def test_the_program_of_another_user_is_not_executed(command: str, word: str, is
     assert find_named_artifacts("submit", ["copy"])[0] == [Path("copy").absolute()]
 
 
-def test_a_named_pipe_in_an_artifact_is_not_opened() -> None:
-    pipe = make_run("a", "new") / ".jobc/job.json"
+@pytest.mark.parametrize("name", ["jobctl", ".jobc/job.json"])
+def test_a_named_pipe_in_an_artifact_is_not_opened(name: str) -> None:
+    pipe = make_run("a", "new") / name
     pipe.unlink()
     os.mkfifo(pipe)
+    reason = "named pipe, not a regular file" if name == "jobctl" else "job.json is not a regular file"
     with pytest.raises(CompileError) as refused:
-        find_named_artifacts("status", [str(pipe.parents[1])])
-    assert "job.json is not a regular file" in refused.value.diagnostics[0].because
+        find_named_artifacts("status", [str(pipe.parents[name.count("/")])])
+    assert reason in refused.value.diagnostics[0].because
 
 
 def test_several_runs_are_printed_one_after_the_other(capfd: pytest.CaptureFixture[str]) -> None:
