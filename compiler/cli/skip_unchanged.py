@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from ...runtime.system import user_cache
+from ...runtime.system.untrusted_files import Unreadable, parse_json
 from ..file_states import SETTLED_S, list_file_states
 from ..frontend.observed_files import (
     add_to_recordings,
@@ -31,7 +32,6 @@ from ..frontend.observed_files import (
     ask_file_system,
     record_answers,
 )
-from ..untrusted_files import Unreadable, parse_json
 
 if TYPE_CHECKING:
     from ..emit.artifact import Artifact
