@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...runtime.system.frozen_dataclass import dataclass
+from ...runtime.system.untrusted_files import Unreadable, parse_json
 from ..emit.job_json import JOB, is_list_of_lines
 from ..emit.line_diff import diff_opcodes
 from ..plan import flat_lines
-from ..untrusted_files import Unreadable, parse_json
 from .normalize import normalized_lines
 
 

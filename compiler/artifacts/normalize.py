@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
+from ...runtime.system.untrusted_files import MOST_DEPTH, Unreadable, parse_json
 from ..bash_syntax import normalized_statements
-from ..untrusted_files import Unreadable, parse_json, require_shallow_yaml
 
 MOST_LEAVES = 200_000
 _HEAD = re.compile(r"(?:(?:#.*|[^\S\n]*)\n)*")  # a script's lines before its first command
@@ -25,7 +25,7 @@ def normalized_lines(path: str, text: str) -> list[str] | None:
         if path.endswith(".json"):
             return sorted(_format_leaves(parse_json(path, text), ""))
         if path.endswith((".yaml", ".yml")):
-            require_shallow_yaml(path, text)
+            _require_shallow_yaml(path, text)
             documents = enumerate(yaml.load_all(text, yaml.CSafeLoader))
             return [
                 line
@@ -38,6 +38,22 @@ def normalized_lines(path: str, text: str) -> list[str] | None:
         body = normalized_statements(text)
         return None if body is None else [*_directives(text), *body]
     return text.split("\n")
+
+
+def _require_shallow_yaml(path: str, text: str) -> None:
+    """Raise Unreadable for YAML nested deeper than MOST_DEPTH, which could overflow the C stack in libyaml's composer.
+
+    Raises yaml.YAMLError for text that is not YAML.
+    """
+    import yaml
+
+    if sum(map(text.count, "[{-:?")) <= MOST_DEPTH:  # each nesting level needs one of these characters
+        return
+    depth = 0
+    for event in yaml.parse(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > MOST_DEPTH:
+            raise Unreadable(path, f"is nested more than {MOST_DEPTH} levels deep")
 
 
 def _limit_lines(lines: Iterator[str]) -> list[str]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ...runtime.system.frozen_dataclass import dataclass
+from ...runtime.system.untrusted_files import Unreadable, read_bytes
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..diagnostics.origin import COMMAND_LINE
 from ..emit.artifact import PROGRAM
@@ -30,7 +31,6 @@ from ..emit.source_map import SourceMap
 from ..pipeline.compile import compile_job
 from ..pipeline.sweeps import compile_sweep, group_points_into_folders
 from ..pipeline.types import CompileRequest
-from ..untrusted_files import Unreadable, read_bytes
 from .diff import ArtifactComparison, ComparedArtifact, DamagedRecord, compare_artifacts
 
 _FILE_OUTSIDE_PROJECT = "JC1115"

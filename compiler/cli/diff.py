@@ -22,6 +22,7 @@ from typing import Any
 
 from ...runtime.run_folder.points_file import POINTS, read_points, write_artifact_of_point
 from ...runtime.system.failure import Failure
+from ...runtime.system.untrusted_files import Unreadable
 from ..artifacts.diff import (
     ABSENT,
     ArtifactComparison,
@@ -35,12 +36,10 @@ from ..artifacts.recompile import is_sweep, read_recorded_request
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..emit.artifact_dir import UNSUMMED, find_edited_files, is_executable, read_job, read_text_with_line_endings
 from ..emit.job_json import JOB
-from ..frontend.overrides import command_as_override
 from ..pipeline.compile import compile_job
 from ..pipeline.sweeps import compile_sweep
 from ..pipeline.types import CompiledJob
 from ..spec.secret_scan import redact_override
-from ..untrusted_files import Unreadable
 from .arguments import Arguments, is_override
 from .compiling import build_request
 from .find_artifacts import newest_copy, no_artifact_error
@@ -95,8 +94,7 @@ def _load_sides(arguments: Arguments) -> tuple[ComparedArtifact, ComparedArtifac
         because = f"these arguments describe {len(sides)}"
         hint = "jobc diff nodes=2,4, or jobc diff DIR DIR, or jobc diff DIR nodes=4"
         if VERSUS in (arguments.rest or ()):
-            because = "everything after ` -- ` belongs to one command"
-            hint = _commands_as_overrides(words, arguments.rest or ())
+            because = "everything after ` -- ` belongs to one command; set both commands with command=[…]"
         raise CompileError([Diagnostic("JC1110", "jobc diff compares two jobs", because, hint)])
     return sides[0], sides[1]
 
@@ -112,15 +110,6 @@ def _require_valid_side(side: tuple[str, ...]) -> None:
 
 def _load_side(arguments: Arguments, side: tuple[str, ...]) -> ComparedArtifact:
     return _compile_side(arguments, side) if is_override(side[0]) else _load_written(side[0])
-
-
-def _commands_as_overrides(words: Sequence[str], rest: Sequence[str]) -> str:
-    """Return `words -- COMMAND vs …` in a valid form, in which the commands are overrides."""
-    index = rest.index(VERSUS)
-    others, command = rest[index + 1 :], []
-    if "--" in others:
-        others, command = others[: others.index("--")], [command_as_override(others[others.index("--") + 1 :])]
-    return shlex.join(["jobc", "diff", *words, command_as_override(rest[:index]), VERSUS, *others, *command])
 
 
 def _compile_side(arguments: Arguments, words: tuple[str, ...]) -> ComparedArtifact:

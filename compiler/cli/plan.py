@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ...runtime.system.untrusted_files import Unreadable
 from ..checks.capabilities import supported_values
 from ..checks.suppressions import SeverityFilter
 from ..diagnostics.diagnostic import CompileError, Diagnostic, has_errors
@@ -18,7 +19,6 @@ from ..pipeline.sweeps import plan_sweep
 from ..pipeline.types import CompiledJob, PlannedJob
 from ..plan.launch_plan import LaunchPlan
 from ..plugins.backend import Backend
-from ..untrusted_files import Unreadable
 from .arguments import Arguments
 from .compiling import build_request
 from .reporting import DIAGNOSTICS, OK, progress_printer, report_diagnostics

@@ -6,8 +6,8 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from ...runtime.system.untrusted_files import Unreadable
 from ..diagnostics.diagnostic import Diagnostic, format_for_terminal
-from ..untrusted_files import Unreadable
 from .arguments import Arguments
 from .terminal import print_lines, print_styled_text, print_text
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from ...runtime.system.untrusted_files import parse_json
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..emit.artifact import PROGRAM
-from ..untrusted_files import parse_json
 from .arguments import Arguments
 from .find_artifacts import find_named_artifacts
 from .reporting import NO_READER, report_diagnostics

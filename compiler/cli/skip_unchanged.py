@@ -22,6 +22,7 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
+from ...runtime.system.untrusted_files import Unreadable, parse_json
 from .. import user_cache
 from ..file_states import SETTLED_S, list_file_states
 from ..frontend.observed_files import (
@@ -31,7 +32,6 @@ from ..frontend.observed_files import (
     ask_file_system,
     record_answers,
 )
-from ..untrusted_files import Unreadable, parse_json
 
 if TYPE_CHECKING:
     from ..emit.artifact import Artifact

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...runtime.system.frozen_dataclass import dataclass
+from ...runtime.system.untrusted_files import Unreadable
 from ..diagnostics.diagnostic import CompileError, Diagnostic, Severity
 from ..emit.artifact_dir import ManualEdit, describe_edit, find_edited_lines, read_job
 from ..emit.job_json import JOB
-from ..untrusted_files import Unreadable
 from .arguments import Arguments, is_override
 from .explain_and_backends import pop_option, unknown_option_error, usage_error
 from .find_artifacts import no_artifact_error

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from ...runtime.system.frozen_dataclass import dataclass
+from ...runtime.system.untrusted_files import MIB, Unreadable, parse_json, read_bytes
 from ..diagnostics.diagnostic import CompileError, Diagnostic
-from ..untrusted_files import MIB, Unreadable, parse_json, read_bytes
 from . import job_json
 from .artifact import Artifact
 from .folder_lock import lock_folder

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from ...runtime.system.frozen_dataclass import dataclass
+from ...runtime.system.untrusted_files import Unreadable, read_json
 from ...trainer.loop.metrics import read_metrics
-from ..untrusted_files import Unreadable, read_json
 
 WARM_UP = 3  # steps skipped as warm-up, if the run has more
 LONGEST_S = 1e7

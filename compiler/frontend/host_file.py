@@ -18,13 +18,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ...runtime.system.untrusted_files import MIB, Unreadable
 from ..diagnostics.diagnostic import Diagnostic, nearest
 from ..diagnostics.origin import COMMAND_LINE, Origin
 from ..spec.host_list import MOST_HOSTS, expand_hostlist, fold_hostlist, normalized_host
 from ..spec.invalid_value import InvalidValue
 from ..spec.job_spec import JobSpec
 from ..spec.type_hints import spec_keys, type_of_key
-from ..untrusted_files import MIB, Unreadable
 from .observed_files import read_text
 from .project_files import OutsideProject, project_folders, require_inside
 

@@ -20,9 +20,9 @@ from omegaconf.basecontainer import BaseContainer
 from omegaconf.errors import InterpolationResolutionError
 from omegaconf.grammar_parser import parse
 
+from ...runtime.system.untrusted_files import MIB
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..diagnostics.origin import Origin, TextWithOrigin
-from ..untrusted_files import MIB
 
 _PURE = ("oc.select",)
 _LISTING = ("oc.dict.keys", "oc.dict.values")

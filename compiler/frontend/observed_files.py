@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from ..untrusted_files import Unreadable, decode_utf8, read_bytes
+from ...runtime.system.untrusted_files import Unreadable, decode_utf8, read_bytes
 
 FILE, FOLDER = "a file", "a folder"
 Answers = dict[tuple[str, str], Any]  # (question, path) -> answer

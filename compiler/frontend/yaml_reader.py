@@ -5,9 +5,9 @@ from typing import Any
 import yaml
 from omegaconf.errors import GrammarParseError
 
+from ...runtime.system.untrusted_files import MIB
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..diagnostics.origin import Origin, TextWithOrigin
-from ..untrusted_files import MIB
 from .defaults_lists import find_defaults_list_errors
 from .interpolation import check_interpolation_syntax
 

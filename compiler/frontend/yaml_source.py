@@ -14,9 +14,9 @@ from hydra.core.object_type import ObjectType
 from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSource
 from omegaconf import OmegaConf
 
+from ...runtime.system.untrusted_files import Unreadable
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..diagnostics.origin import Origin
-from ..untrusted_files import Unreadable
 from . import observed_files
 from .interpolation import consume_budget
 from .observed_files import ask_file_system

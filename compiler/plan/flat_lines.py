@@ -8,9 +8,9 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ...runtime.system.untrusted_files import parse_json
 from ..spec.host_list import fold_hostlist
 from ..spec.type_hints import join_key
-from ..untrusted_files import parse_json
 from .launch_plan import LaunchPlan
 from .runtime_vars import Concat, RuntimeVar
 

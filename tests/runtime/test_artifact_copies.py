@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -137,6 +139,19 @@ def new_run(run: Path, attempt: int, artifact: Path) -> NewRun:
     place = Place.__new__(Place)
     place.artifact = artifact
     return NewRun(place, None, Run(run), attempt)  # type: ignore[arg-type]
+
+
+def test_a_new_run_whose_random_id_exists_gets_another(
+    run: Path, artifact: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new = new_run(run, 0, artifact)
+    new.place.job = SimpleNamespace(runs=run.parent)  # type: ignore[assignment]
+    drawn = iter([b"aa", b"aa", b"bb"])
+    monkeypatch.setattr(os, "urandom", lambda size: next(drawn))
+    monkeypatch.setattr(time, "strftime", lambda *_: "20260101-000000")
+    new.create_folder("")
+    new.create_folder("")
+    assert {path.name for path in run.parent.glob("2026*")} == {"20260101-000000-6161", "20260101-000000-6262"}
 
 
 @pytest.mark.parametrize("is_changed", [False, True])

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ....runtime.system.untrusted_files import Unreadable, read_text
 from ...diagnostics.diagnostic import CompileError, Diagnostic, has_errors, nearest
 from ...pipeline.compile import compile_job
 from ...pipeline.types import CompileRequest
 from ...spec.host_list import expand_hostlist
 from ...spec.invalid_value import InvalidValue
 from ...spec.value_types import read_name
-from ...untrusted_files import Unreadable, read_text
 from ..arguments import Arguments, user_config_folder
 from ..completion import find_group_options
 from ..reporting import OK

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -328,14 +327,6 @@ def test_what_cannot_be_compared_is_said(diff: Diff, words: tuple[str, ...]) -> 
     status, printed, said = diff(*words)
     assert (status, printed) == (2, "")
     assert_complete(said)
-
-
-def test_two_own_commands_are_compared_as_overrides(diff: Diff) -> None:
-    status, _, said = diff("procs=2", "--", "train.py", "--lr", "0.1", "vs", "procs=4", "--", "train.py", "it's")
-    assert status == 2 and "because: everything after ` -- ` belongs to one command" in said
-    hint = re.search(r"hint: jobc diff (.*)", said)
-    assert hint and hint[1].startswith("procs=2 'command=[train.py,--lr,0.1]' vs procs=4 ")
-    assert "command  " in diff(*shlex.split(hint[1]))[1]
 
 
 def test_either_side_of_vs_may_be_a_directory(diff: Diff) -> None:
