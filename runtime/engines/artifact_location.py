@@ -125,7 +125,7 @@ class Place:
         return list_runs(self.job.runs)
 
     def has_runs(self) -> bool:
-        """Return whether this artifact is in a run, or this user has any runs of the job."""
+        """Return whether this artifact is part of a run, or this user has runs of the job."""
         return self.own_run is not None or any(run.is_mine for run in self.list_runs())
 
     def choose_run(self, named: str) -> Run:
