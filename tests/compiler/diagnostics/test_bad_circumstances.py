@@ -241,7 +241,7 @@ def test_the_hint_for_a_failed_write_is_about_its_cause(
     def fail(_: Path) -> None:
         raise OSError(number, os.strerror(number), str(tmp_path))
 
-    monkeypatch.setattr(artifact_dir, "_make_parent_folder", fail)
+    monkeypatch.setattr(artifact_dir, "_make_artifacts_folder", fail)
     with pytest.raises(CompileError) as error:
         artifact_dir.write_artifact_dir(tmp_path / TARGET, ())
     (diagnostic,) = error.value.diagnostics
