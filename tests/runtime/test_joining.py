@@ -12,24 +12,23 @@ from pathlib import Path
 
 import pytest
 
-from jobc.runtime.node import join_attempt
+from jobc.runtime.node import join_shared_run
 from jobc.runtime.node.join_attempt import (
     JoinFailure,
     StartFailure,
-    join_run,
     port_from_text,
     prepare_attempt,
     report_start_failure,
-    wait_until_others_silent,
 )
+from jobc.runtime.node.join_shared_run import join_run, wait_until_others_silent
 from jobc.runtime.system.failure import NodeMustNotStart
 from jobc.runtime.system.values import read_keys
 
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(join_attempt, "LOOK_S", 0.01)
-    monkeypatch.setattr(join_attempt, "BEAT_LOOK_S", 0.05)
+    monkeypatch.setattr(join_shared_run, "LOOK_S", 0.01)
+    monkeypatch.setattr(join_shared_run, "BEAT_LOOK_S", 0.05)
 
 
 @pytest.fixture

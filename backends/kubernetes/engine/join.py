@@ -33,13 +33,11 @@ from ....runtime.node.join_attempt import (
     bucket_variables,
     call_or_fail_start,
     depot_command,
-    join_run,
     join_run_in_bucket,
     port_from_text,
     prepare_attempt,
     recorded_init_from,
     report_start_failure,
-    started_attempts,
 )
 from ....runtime.node.node_failure import NodeFailure
 from ....runtime.node.node_settings import NodeSettings
@@ -170,7 +168,11 @@ class JoiningPod:
     @property
     def _has_head_ended(self) -> bool:
         """Return whether node 0 has ended for good in this job's newest attempt, so that its name will not return."""
-        starts = started_attempts(self.run_path / "starts") if self.storage == "shared" else []
+        if self.storage != "shared":
+            return False
+        from ....runtime.node.join_shared_run import started_attempts  # packed only in jobs with storage.run=shared
+
+        starts = started_attempts(self.run_path / "starts")
         if not starts or starts[-1].submission != self.uid:
             return False
         code = number_or_none(read_text(self.run_path / f"exit/{starts[-1].attempt}/node_00").split("\n")[0])
@@ -232,6 +234,8 @@ class JoiningPod:
             return attempt
         if self.storage == "node":
             return self._start_with_own_folder()
+        from ....runtime.node.join_shared_run import join_run  # packed only in jobs with storage.run=shared
+
         if self.rank == 0:
             self._unpack_code()  # before the other nodes start
         return join_run(self.run_path, self.rank, self.settings.nodes, self.uid, most, timeout_s, self._prepare_attempt)

@@ -14,7 +14,6 @@ from ....runtime.node.join_attempt import (
     bucket_variables,
     call_or_fail_start,
     depot_command,
-    join_run,
     join_run_in_bucket,
     port_from_text,
     prepare_attempt,
@@ -93,6 +92,8 @@ class SkypilotNode:
         return attempt
 
     def _join_shared(self) -> int:
+        from ....runtime.node.join_shared_run import join_run  # packed only in jobs with storage.run=shared
+
         if self.rank == 0:  # before the other nodes start; the next launch on this cluster would replace the code
             self._copy_code()
         nodes, most = self.settings.nodes, self.settings.max_requeues

@@ -61,6 +61,7 @@ IMPORTERS = {
     "restarts": {"runtime/supervisor/supervise"},
     "secrets": {"runtime/node/node"},
     "shared_code": {"runtime/preflight/node_checks"},
+    "shared_run": {"engine/join", "engine/node"},
     "snapshot": {"runtime/engines/starting_engine"},
     "srun": {"runtime/ranks/spawn"},
     "steps": {"runtime/supervisor/node_ending"},
@@ -142,8 +143,8 @@ def test_the_module_of_each_program_is_there(part: str) -> None:
 
 @pytest.mark.parametrize("feature", OF_FEATURES)
 def test_modules_of_a_feature_are_only_in_jobs_that_have_it(feature: str) -> None:
-    backend = {"git": "kubernetes", "host_copies": "ssh", "sweep": "slurm"}.get(feature, "local")
-    folder = find_plugins()[backend].folder
+    backends = {"git": "kubernetes", "host_copies": "ssh", "shared_run": "kubernetes", "sweep": "slurm"}
+    folder = find_plugins()[backends.get(feature, "local")].folder
     paths = {f"jobc_{path}.py" for path in OF_FEATURES[feature]}
     assert paths.isdisjoint(select_modules(ProgramContents(), folder))
     assert paths <= select_modules(ProgramContents(features=(feature, "nodes")), folder).keys()
