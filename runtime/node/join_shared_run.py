@@ -107,7 +107,7 @@ def wait_until_others_silent(run: Path, attempt: int) -> None:
                 continue
             unknown = node.name
             if first_beats.setdefault(unknown, beat) != beat:
-                why = f"run {run.name} is live: node {unknown} of another job writes to it"
+                why = f"run {run.name} is live: node {unknown} of another job is writing to it"
                 hint = "stop that job first, or start a new run: jobctl submit without --resume"
                 raise NodeMustNotStart(exit_codes.CRASHED, f"{why}; {hint}")
         if not unknown:

@@ -59,7 +59,7 @@ IMPORTERS = {
     "nodes": {"runtime/preflight/node_checks", "runtime/supervisor/launch", "runtime/supervisor/peers"},
     "prefetch": {"runtime/verbs/prefetch"},
     "restarts": {"runtime/supervisor/supervise"},
-    "secrets": {"runtime/node/node"},
+    "secrets": {"runtime/node/join_attempt", "runtime/node/node"},
     "shared_code": {"runtime/preflight/node_checks"},
     "shared_run": {"engine/join", "engine/node"},
     "snapshot": {"runtime/engines/starting_engine"},
