@@ -1,4 +1,4 @@
-"""Additions to a pod for its network cards: a device plugin's resource, or GPUDirect-TCPX on GKE (network=tcpx).
+"""The network devices of a pod: a device plugin's resource, or GPUDirect-TCPX on GKE (network=tcpx).
 
 With TCPX, a pod on a3-highgpu-8g needs a daemon that configures the cards, the daemon's socket, the node's NCCL plugin,
 and the cards' four networks. The daemon is a sidecar: an init container that keeps running and ends after the other

@@ -80,7 +80,10 @@ class NewRun:
         self._unfinished = None
 
     def print_started(self, what: str) -> None:
-        """Print the run, what was started, and the commands that follow and stop it."""
+        """Print the run's ID and what was started, then the commands that follow and stop it.
+
+        what: the text after the ID, such as ` in FOLDER` or `: job 12`
+        """
         print(f"run {self.run.id}{what}")
         print(f"  follow: {jobctl_command(self.artifact, 'logs')} --follow")
         print(f"  stop:   {jobctl_command(self.artifact, 'stop')}", flush=True)

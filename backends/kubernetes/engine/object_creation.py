@@ -227,7 +227,8 @@ def pack_code(run: Path) -> bytes:
         raise Failure(f"cannot pack the code in {run / 'code'}: {error.strerror or error}", hint) from error
     packed = archive.getvalue()
     if len(packed) > MOST_CODE_BYTES:
-        title = f"the code is {len(packed) >> 10} KiB packed, but only {MOST_CODE_BYTES >> 10} KiB fit in a ConfigMap"
+        size, most = f"{len(packed) >> 10} KiB", f"{MOST_CODE_BYTES >> 10} KiB"
+        title = f"the code is {size} packed, more than the {most} that fit in a ConfigMap"
         hint = "list files that the job does not need in .jobcignore; or use code=git, code=image or code=volume"
         raise Failure(title, hint, DATA_BROKEN)
     (run / "code.tar.gz").write_bytes(packed)
