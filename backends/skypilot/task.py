@@ -13,9 +13,10 @@ from typing import Any
 
 from ...compiler.emit.extra_entries import merge_extra_entries
 from ...compiler.emit.render import Given, of
-from ...compiler.plan.launch_plan import PATH_VARIABLES, LaunchPlan, to_mutable_tree
+from ...compiler.plan.launch_plan import LaunchPlan, to_mutable_tree
 from ...compiler.plan.shell_quoting import sh
 from ...runtime.exit_codes import PEER_LOST, PREEMPTED
+from ...runtime.run_folder.submitted_values import PATH_VARIABLES
 from .._shared.gpus import offered_gpu_counts
 from .config import needs_pods, task_config_section
 from .options import AlternativeMachine, SkypilotOptions, infra_cloud

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from ...runtime.run_folder.submitted_values import PATH_VARIABLES
 from ...trainer.config import train_json
 from ...trainer.config.identity import identity_keys as identity_of
 from ..emit import job_json
@@ -16,7 +17,7 @@ from ..emit.artifact import Artifact
 from ..emit.render import Omit, Render, TracedValue, of
 from ..launchers.accelerate.config_files import config_files
 from ..plan import flat_lines
-from ..plan.launch_plan import PATH_VARIABLES, LaunchPlan, to_mutable_tree
+from ..plan.launch_plan import LaunchPlan, to_mutable_tree
 from ..plugins.backend import Backend
 from ..spec.job_spec import JobSpec
 from ..spec.type_hints import hint_value_type, type_of_key

@@ -64,12 +64,6 @@ class Rendezvous:
     timeout_s: int = _given()
 
 
-# variables whose value in `env` is put before the value that modules and environments set
-PATH_VARIABLES = (
-    "PATH", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "PYTHONPATH", "MANPATH", "PKG_CONFIG_PATH", "CMAKE_PREFIX_PATH",
-)  # fmt: skip
-
-
 @dataclass(frozen=True)
 class Secret:
     """Where a secret comes from: env (a variable where submit or the node runs), file (a path) or k8s (`NAME/KEY`)."""

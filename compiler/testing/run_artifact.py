@@ -11,11 +11,11 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from ...runtime.run_folder.submitted_values import PATH_VARIABLES
 from ...runtime.system.frozen_dataclass import dataclass
 from ...trainer.dist import env as contract
 from ..pipeline.compile import write_compiled_job
 from ..pipeline.types import CompiledJob
-from ..plan.launch_plan import PATH_VARIABLES
 
 Process = subprocess.Popen[bytes]
 RECORD = """import json, os, sys

@@ -24,6 +24,7 @@ from ..exit_codes import DATA_BROKEN
 from ..run_folder.artifact_copies import JOB_FILE, copy_number_by_attempt, copy_read_only, link_previous_copy_if_equal
 from ..run_folder.removal import remove_folder, remove_own_folder
 from ..run_folder.run import RecordedProcess, Run, identify_machine, is_mine, owner_name, quote_shell_word
+from ..run_folder.submitted_values import NO_VALUES, SubmittedValues
 from ..system.failure import Failure
 from ..system.private_folder import is_replaceable_only_by_user, private_folder
 from ..system.processes import process_start_time
@@ -85,12 +86,16 @@ class NewRun:
         elif created.is_dir():
             remove_folder(created)
 
-    def describe(self, init_from: str) -> None:
-        """Complete the folder, which then counts as a run. init_from: run whose checkpoint it starts from, if any."""
+    def describe(self, init_from: str, values: SubmittedValues = NO_VALUES) -> None:
+        """Complete the folder, which then counts as a run.
+
+        init_from: run whose checkpoint it starts from, if any. values: given to `jobctl submit`.
+        """
         for name in ("state", "logs", "control"):
             _create_folder(self.run.path / name)
         job = self.place.job.name
         keys = {"job": job, "created": int(time.time()), "project": self.place.project, "init_from": init_from}
+        keys.update(values.keys())
         keys["key"] = os.urandom(8).hex()  # distinguishes this run from others at the same path (run_secrets.py)
         _write_keys(self.run.path / "state/run", keys)
         with contextlib.suppress(FileNotFoundError):

@@ -18,8 +18,9 @@ def name_own_stderr() -> None:
 
 
 def open_stderr(path: str) -> int | None:
-    """Open the node's stderr for a rank, or return None. Writing never blocks: output that no one reads is dropped there,
-    but the rank's log contains it.
+    """Open the node's stderr for a rank, or return None.
+
+    Writing never blocks: output that no one reads is dropped, but the rank's log contains it.
     """
     try:
         return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -24,6 +24,7 @@ from ..node.node_start import exec_program
 from ..ranks import launchers
 from ..ranks.separate_stderr import name_own_stderr
 from ..run_folder.run_folder import RunFolder
+from ..run_folder.submitted_values import SubmittedValues
 from ..system.failure import Failure
 from ..system.private_folder import private_folder
 from ..system.values import number_or_none
@@ -61,6 +62,10 @@ class _NodeLaunch:
     def run(self, line: Sequence[str], words: Sequence[str]) -> int:
         read, payload = self.read, self.payload
         launcher, command = launchers.split_launch_line(line)
+        if run_folder := os.environ.get("JOBC_RUN_DIR"):
+            values = SubmittedValues.read(Path(run_folder))
+            values.set_variables(os.environ)
+            command += values.arguments if payload == "train" else ()
         steps, entries = _step_command_words(payload, read.rendezvous_timeout_s)
         if payload == "smoke":
             launcher, command = ["spawn"], list(SMOKE)

@@ -11,6 +11,7 @@ from typing import Any
 from ..engines.artifact_location import Place, add_point_option
 from ..engines.engine import Engine
 from ..run_folder.run import Run, quote_shell_word
+from ..run_folder.submitted_values import SubmittedValues
 from ..system.command_line import Parser
 from ..system.text import one_line
 from .run_rows import SCHEMA, make_run_row, rows_as_json
@@ -83,6 +84,7 @@ def run_as_json(engine: Engine, run: Run) -> dict[str, Any]:
         "text": one_line(state.text),
         "exit_code": state.exit_code,
         "reason": one_line(engine.reason_line(run, state)),
+        "submitted_with": one_line(SubmittedValues.read(run.path).as_options()),
         "nodes": nodes,
         "notes": [one_line(note) for note in engine.notes(run, state)],
         "resume": engine.resume_command(run, state),
@@ -93,6 +95,8 @@ def run_as_json(engine: Engine, run: Run) -> dict[str, Any]:
 def _format_report(report: dict[str, Any], logs_label: str) -> list[str]:
     attempt = "" if report["attempt"] is None else report["attempt"]
     lines = [f"run {report['run']} of job {report['job']}, attempt {attempt}: {report['text']}"]
+    if report["submitted_with"]:
+        lines.append(f"  submitted with: {report['submitted_with']}")
     if report["reason"]:
         lines.append(f"  reason: {report['reason']}")
     for node in report["nodes"]:

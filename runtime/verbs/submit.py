@@ -1,5 +1,6 @@
 """Start a job as a new run, or as a run's next attempt.
 
+In:    options, then optionally `--` and arguments for the user's command.
 Exit:  the job's exit code, or 0 once it is queued or in the background, 2 for an invalid option, or 65 if it cannot
        start.
 """
@@ -9,11 +10,14 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+from collections.abc import Sequence
+from typing import Any
 
 from ..engines.artifact_location import Place
 from ..engines.engine import Engine
 from ..engines.new_run import create_next_attempt, create_run, find_run_to_continue
 from ..engines.starting_engine import StartingEngine, copy_user_code, starting_engine
+from ..run_folder.submitted_values import NO_VALUES, SubmittedValues, check_values
 from ..system.command_line import Parser
 from ..system.failure import Failure
 from ..system.values import read_keys
@@ -22,19 +26,29 @@ from ..system.values import read_keys
 def main(argv: list[str]) -> int:
     os.environ.pop("JOBC_INIT_FROM", None)  # only --fork may set it
     place = Place.program_location()
+    words, arguments = split_arguments(argv)
     if place.is_sweep:
         from .submit_sweep import submit_sweep  # submit_sweep imports this module
 
-        return submit_sweep(place, argv)
+        return submit_sweep(place, words, arguments)
     engine = starting_engine(place)
-    return start_attempt(place, engine, _parse_arguments(argv, place, engine))
+    options = _parse_arguments(words, place, engine)
+    return start_attempt(place, engine, options, arguments)
 
 
-def start_attempt(place: Place, engine: StartingEngine, options: argparse.Namespace, is_temporary: bool = False) -> int:
+def start_attempt(
+    place: Place,
+    engine: StartingEngine,
+    options: argparse.Namespace,
+    arguments: Sequence[str],
+    is_temporary: bool = False,
+) -> int:
     """Start a run, or a run's next attempt, and return submit's exit code.
 
+    arguments: appended to the user's command.
     is_temporary: whether the artifact is a temporary one for a sweep's point, not needed once the run has its own copy.
     """
+    values = submitted_values(engine, options, arguments)
     if (code := engine.begin(options)) is not None:
         return code
     run = find_run_to_continue(place, engine, options.resume) if options.resume else None
@@ -49,7 +63,7 @@ def start_attempt(place: Place, engine: StartingEngine, options: argparse.Namesp
         if run is None or options.new_code:
             copy_user_code(place, engine, new)
         if run is None:
-            new.describe(init_from)
+            new.describe(init_from, values)
         if is_temporary:
             engine.job.artifact = new.artifact
             shutil.rmtree(place.artifact.parent)  # engine.start() may exec the job
@@ -57,7 +71,10 @@ def start_attempt(place: Place, engine: StartingEngine, options: argparse.Namesp
 
 
 def parser(engine: Engine) -> Parser:
-    words = Parser("submit", "Start the job as a new run, or as the next attempt of a run.")
+    end = ""
+    if engine.can_submit_values:
+        end = "Arguments after -- are appended to your command. A resume repeats these and --env; a fork does not."
+    words = Parser("submit", "Start the job as a new run, or as the next attempt of a run.", end)
     text = "resume that run; model, data, seed, optimizer and batch must not change"
     words.add_argument("--resume", metavar="ID", default="", help=text)
     words.set_defaults(new_code=False)
@@ -68,6 +85,9 @@ def parser(engine: Engine) -> Parser:
     words.add_argument("--fork", metavar="ID", default="", help=text)
     text = "ID of the new run; default: date, time and four random digits"
     words.add_argument("--run-id", metavar="ID", default="", help=text)
+    text = "set a variable of the ranks for this run; recorded in the run folder, so not for secrets"
+    how: dict[str, Any] = {"metavar": "NAME=VALUE", "action": "append", "default": []}
+    words.add_argument("--env", help=text if engine.can_submit_values else argparse.SUPPRESS, **how)
     if isinstance(engine, StartingEngine):
         engine.add_options(words)
     return words
@@ -79,6 +99,27 @@ def _parse_arguments(argv: list[str], place: Place, engine: StartingEngine) -> a
     if place.own_run is not None and not (options.fork or options.run_id):
         options.resume = options.resume or str(place.own_run.path)
     return options
+
+
+def split_arguments(argv: list[str]) -> tuple[list[str], list[str]]:
+    """Return the options, and the arguments for the user's command after `--`."""
+    end = argv.index("--") if "--" in argv else len(argv)
+    return argv[:end], argv[end + 1 :]
+
+
+def submitted_values(engine: StartingEngine, options: argparse.Namespace, arguments: Sequence[str]) -> SubmittedValues:
+    """Return the values for a new run. Raises Failure if the backend or the run cannot use them."""
+    if not arguments and not options.env:
+        return NO_VALUES
+    given = "--env" if options.env else "arguments after --"
+    if not engine.can_submit_values:
+        hint = "compile the job with the longer command or with env, or all variants as a sweep: jobc -m …"
+        raise Failure(f"backend {engine.job.backend} does not support {given}", hint, 2)
+    if options.resume:
+        why = f"{given} cannot be given for an existing run, which repeats the values of its first submit"
+        raise Failure(why, "--fork starts a new run with other values", 2)
+    node = engine.job.settings.get("node")
+    return check_values(options.env, arguments, node if isinstance(node, dict) else {})
 
 
 def require_consistent_options(options: argparse.Namespace, is_own_run: bool = False) -> None:

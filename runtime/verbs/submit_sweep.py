@@ -34,16 +34,21 @@ from ..system.values import read_text
 from .submit import parser, require_consistent_options, start_attempt
 from .sweep_points import stop_points
 
-OF_ONE_POINT = ("--fork", "--run-id", "--new-code", "--only-prepare", "--detach", "--here")
+OF_ONE_POINT = ("--fork", "--run-id", "--new-code", "--only-prepare", "--detach", "--here", "--env")
 MOST_STARTING = 8  # maximum number of jobctl submit processes at a time
 LOOK_S = 0.2  # pause between checks of whether a point has ended
 
 
-def submit_sweep(place: Place, argv: list[str]) -> int:
-    """Start what the arguments select, and return jobctl submit's exit code."""
+def submit_sweep(place: Place, argv: list[str], arguments: Sequence[str]) -> int:
+    """Start what the options select, and return jobctl submit's exit code.
+
+    arguments: appended to the user's command, for a single point.
+    """
     points, engine = read_points(place.artifact), starting_engine(place)
     if any(word == "--point" or word.startswith("--point=") for word in argv):
-        return _submit_point(place, engine, points, argv)
+        return _submit_point(place, engine, points, argv, arguments)
+    if arguments:
+        raise Failure("arguments after -- need --point: each point is a separate run", "jobctl submit --help", 2)
     options, words = _sweep_parser(engine).parse_known_args(argv)
     if one := next((word for word in words if word.partition("=")[0] in OF_ONE_POINT), None):
         raise Failure(f"{one} needs --point: each point is a separate run", "jobctl submit --help", 2)
@@ -79,13 +84,15 @@ def _sweep_parser(engine: StartingEngine) -> Parser:
     return words
 
 
-def _submit_point(place: Place, engine: StartingEngine, points: SweepPoints, argv: list[str]) -> int:
+def _submit_point(
+    place: Place, engine: StartingEngine, points: SweepPoints, argv: list[str], arguments: Sequence[str]
+) -> int:
     words = parser(engine)
     add_point_option(words, engine, "all points")
     options = words.parse_args(argv)
     require_consistent_options(options)
     with point_artifact(place, points, points.find_point(options.point)) as own:
-        return start_attempt(own, starting_engine(own), options, is_temporary=True)
+        return start_attempt(own, starting_engine(own), options, arguments, is_temporary=True)
 
 
 # ---- starting the points

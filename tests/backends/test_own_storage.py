@@ -118,6 +118,17 @@ def test_a_run_is_sent_started_followed_and_told(rack: Cluster, client: str) -> 
     assert not [f for node in rack.nodes for f in node.outside(job.run).glob(".*")]
 
 
+@pytest.mark.parametrize("client", ["ssh", "pdsh"])
+def test_all_nodes_get_what_submit_was_given(rack: Cluster, client: str) -> None:
+    job = make(rack, f"given {client}", client, "launcher=spawn", command=("program.py",))
+    code, said = job("submit", "--env", "TOKEN=abc", "--", "-", "1")
+    assert code == 0 and said.count("token of 3\n") == 1, said
+    assert ["token of 3\n" in job.read(node, f"logs/rank_0{rank}.log") for rank, node in enumerate(rack.nodes)] == [
+        True
+    ] * 3
+    assert "  submitted with: --env TOKEN=abc -- - 1\n" in job("status")[1]
+
+
 @pytest.mark.parametrize("client", CLIENTS)
 def test_stop_reaches_every_node_and_a_rank_that_fails_ends_all(rack: Cluster, client: str) -> None:
     job = make(rack, f"stop {client}", client, "launcher=spawn", command=("program.py", "-", "300"))

@@ -13,6 +13,7 @@ import pytest
 from jobc.compiler.pipeline.compile import compile_job, write_compiled_job
 from jobc.compiler.pipeline.sweeps import compile_sweep, group_points_into_folders
 from jobc.compiler.pipeline.types import CompileRequest
+from jobc.runtime.system.values import read_keys
 
 BASE = ("backend=slurm", "name=job", "secrets.T=env:T", "queue.after=[7]")
 COMMAND = ("train.py",)
@@ -149,7 +150,15 @@ def test_an_element_of_an_array_that_was_queued_by_hand_prepares_its_point(proje
     assert project(sweep, *prepare, SLURM_RESTART_COUNT="1") == (0, f"{run}\n")
 
 
+def test_one_point_of_a_sweep_takes_arguments(project: Project, sweep: Path) -> None:
+    code, said = project(sweep, "--point", "1", "--run-id", "a", "--env", "A=1", "--", "--lr", "2")
+    assert code == 0, said
+    keys = read_keys(project.folder / "runs/job+seed=1/a/state/run")
+    assert (keys["arguments"], keys["env"]) == ('["--lr", "2"]', '{"A": "1"}')
+
+
 def test_points_of_a_sweep_take_no_options_of_one_run(project: Project, sweep: Path) -> None:
-    for words in (("--here",), ("--fork", "a"), ("--only-prepare",), ("--run-id=a",), ("--parallel", "0")):
+    values = (("--env", "A=1"), ("--env=A=1",), ("--", "--point"))
+    for words in (("--here",), ("--fork", "a"), ("--only-prepare",), ("--run-id=a",), ("--parallel", "0"), *values):
         code, said = project(sweep, *words)
         assert code == 2 and project.left() == [], said

@@ -14,6 +14,7 @@ and a check, which every exact fact needs. All its conditions must hold:
                   selects the list item with that name
   json            path -> value, or an item of the list there, in .jobc/job.json
   spec            path -> value in spec.yaml
+  submit          words that the job's `jobctl submit` accepts
 `default: true` marks a fact that also holds for a job without any of the words; all other checks must fail for that
 job.
 """
@@ -24,6 +25,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +33,13 @@ import yaml
 
 from jobc.compiler.pipeline.compile import compile_job
 from jobc.compiler.pipeline.types import CompileRequest
+from jobc.runtime.engines.engine import Job
+from jobc.runtime.run_folder.submitted_values import NO_VALUES
+from jobc.runtime.verbs import submit
 
 FOLDER = Path(__file__).parent
 VERDICTS = ("exact", "awkward", "not")
-CHECKS = frozenset(("line", "launch", "yaml", "json", "spec"))
+CHECKS = frozenset(("line", "launch", "yaml", "json", "spec", "submit"))
 ENGINE_FILES = {
     "slurm": "job.sbatch",
     "ssh": "hosts.txt",
@@ -122,6 +127,11 @@ def _conditions(fact: Mapping[str, Any], name: str, files: Files) -> Iterator[bo
         yield _equal(fact["yaml"], _documents(files.get(name, "")))
     if "json" in fact:
         yield _equal(fact["json"], _documents(files[".jobc/job.json"]))
+    if "submit" in fact:
+        job = _documents(files[".jobc/job.json"])
+        engine = import_module(f"jobc.backends.{job['backend']}.engine").ENGINE(Job("job", FOLDER, FOLDER, job))
+        words, arguments = submit.split_arguments(fact["submit"])
+        yield submit.submitted_values(engine, submit.parser(engine).parse_args(words), arguments) != NO_VALUES
     if "spec" in fact:
         yield _equal(fact["spec"], _documents(files["spec.yaml"]))
 

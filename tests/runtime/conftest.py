@@ -27,8 +27,8 @@ import pytest
 from jobc.backends.local.backend import LocalBackend, LocalOptions
 from jobc.compiler.emit.render import Render
 from jobc.compiler.pipeline.common_files import JOB, emit_job_json
-from jobc.compiler.plan.launch_plan import PATH_VARIABLES
 from jobc.compiler.plan.shell_quoting import comment, raw, sh
+from jobc.runtime.run_folder.submitted_values import PATH_VARIABLES
 from jobc.tests.packed import write_program
 
 REPO = Path(__file__).parents[2]

@@ -276,6 +276,13 @@ def test_the_record_of_a_run_that_is_only_prepared_needs_no_cluster(demo: Demo) 
     assert demo.runs == ["a"] and demo.kubectl.calls == []
 
 
+def test_pods_take_no_values_from_submit(demo: Demo) -> None:
+    for words, given in ((("--env", "A=1"), "--env"), (("--", "x"), "arguments after --")):
+        code, output = demo.submit(*words)
+        assert code == 2 and f"error: backend kubernetes does not support {given}\n  hint: compile" in output
+    assert not demo.runs
+
+
 def test_runs_that_end_with_their_pods_cannot_be_continued(demo: Demo) -> None:
     demo.set(storage="node")
     for words in (("--resume", "no-run"), ("--fork", "no-run")):

@@ -20,7 +20,7 @@ def test_stderr_is_in_both_files_and_only_rank_0_is_printed(tmp_path: Path, rank
     where = {"JOBC_RUN_DIR": str(tmp_path), "JOBC_ATTEMPT": "0", "JOBC_NODE_RANK": "0", "JOBC_STDERR": str(errors)}
     environ = {**os.environ, **where, "RANK": str(rank), "LOCAL_RANK": str(rank)}
     words = [sys.executable, "-c", PROGRAM, "--", *COMMAND]
-    done = subprocess.run(words, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run(words, env=environ, capture_output=True, text=True, check=True)
     lines = {"out", "err", "stderr="}
     assert errors.read_text() == "before\nerr\n"
     assert set((tmp_path / f"logs/rank_0{rank}.log").read_text().splitlines()[1:]) == lines

@@ -25,7 +25,7 @@ This page counts {facts} facts from {files} public launch files: batch scripts, 
 other projects. Except in draw 2, the facts were written down before anyone checked whether jobc has keys for them:
 
 {totals}
-- **exact**: a key expresses the fact, or jobc's default has that effect.
+- **exact**: a key or an option of `jobctl submit` expresses the fact, or jobc's default has that effect.
 - **awkward**: jobc has the same effect, but through another mechanism or with more typing.
 - **unsupported**: jobc cannot express the fact.
 
@@ -37,8 +37,9 @@ For draw 2, the list of keys had been read before the facts were written, and th
 3, the files were drawn by hash from 61 candidates, and the facts were written by someone who had not seen jobc.
 
 [A test](../tests/public_files/test_public_files.py) compiles a job for each file and looks for every exact fact in the
-emitted files. The same check must fail for a job without these settings, except for the {defaults} facts that are
-defaults. The facts, with the keys that express them, are in [tests/public_files](../tests/public_files/README.md).
+emitted files, or gives its words to the job's `jobctl submit`. The same check must fail for a job without these
+settings, except for the {defaults} facts that are defaults. The facts, with the keys that express them, are in
+[tests/public_files](../tests/public_files/README.md).
 
 ## Files
 

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
+from ....runtime.run_folder.submitted_values import PATH_VARIABLES
 from ...diagnostics.diagnostic import Diagnostic
-from ...plan.launch_plan import PATH_VARIABLES
 from ...spec.derived_variables import is_derived
 from ...spec.job_spec import JobSpec
 from ...spec.secret_scan import is_secret_assignment, looks_like_token

@@ -1,0 +1,96 @@
+"""Values given to `jobctl submit` for one run: arguments appended to the user's command, and environment variables.
+
+In and out: the keys `arguments` and `env` of RUN/state/run, each one line of JSON. All attempts of the run use them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Iterable, Mapping, MutableMapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..system.failure import Failure
+from ..system.values import read_keys
+
+# variables whose value is prepended to the value that modules and environments set, also in `env`
+PATH_VARIABLES = (
+    "PATH", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "PYTHONPATH", "MANPATH", "PKG_CONFIG_PATH", "CMAKE_PREFIX_PATH",
+)  # fmt: skip
+# set by the ranks' launcher
+_RANK_VARIABLES = (
+    "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT",
+)  # fmt: skip
+MOST_BYTES = 32768  # of both keys, so that state/run is read as a whole (values.py)
+_NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
+
+
+class SubmittedValues(NamedTuple):
+    arguments: tuple[str, ...] = ()
+    env: Mapping[str, str] = {}
+
+    @classmethod
+    def read(cls, run: Path) -> SubmittedValues:
+        """Return a run's values. They are empty if none were given, or if the file was not written by jobc."""
+        keys = read_keys(run / "state/run")
+        arguments, env = _parse(keys.get("arguments", "[]")), _parse(keys.get("env", "{}"))
+        arguments = arguments if isinstance(arguments, list) else []
+        env = env if isinstance(env, dict) else {}
+        return cls(tuple(map(str, arguments)), {name: str(value) for name, value in env.items() if _is_settable(name)})
+
+    def keys(self) -> dict[str, str]:
+        """Return the keys for state/run, none without values."""
+        values = {"arguments": self.arguments, "env": self.env}
+        return {name: json.dumps(value) for name, value in values.items() if value}
+
+    def as_options(self) -> str:
+        """Return the values as words for `jobctl submit`."""
+        env = [word for name, value in self.env.items() for word in ("--env", f"{name}={value}")]
+        return shlex.join([*env, *(["--", *self.arguments] if self.arguments else [])])
+
+    def set_variables(self, environ: MutableMapping[str, str]) -> None:
+        for name, value in self.env.items():
+            current = environ.get(name) if name in PATH_VARIABLES else None
+            environ[name] = f"{value}{os.pathsep}{current}" if current else value
+
+
+NO_VALUES = SubmittedValues()
+
+
+def check_values(assignments: Iterable[str], arguments: Iterable[str], node: Mapping[str, Any]) -> SubmittedValues:
+    """Return the values for a new run. Raises Failure if this job cannot use them.
+
+    assignments: values of --env; arguments: the words after `--`; node: the node's settings in job.json
+    """
+    values = SubmittedValues(tuple(arguments), dict(map(_split_assignment, assignments)))
+    if values.arguments and node.get("uses_trainer"):
+        why = "the bundled trainer takes no arguments"
+        raise Failure(why, "compile the job with other overrides, or a sweep: jobc -m …", 2)
+    if secret := next((name for name in values.env if name in (node.get("secrets") or {})), ""):
+        raise Failure(f"--env {secret}: {secret} is one of this job's secrets", f"export {secret} before you submit", 2)
+    if sum(map(len, values.keys().values())) > MOST_BYTES:
+        raise Failure(f"--env and the words after -- exceed {MOST_BYTES} bytes", "put them in a file", 2)
+    return values
+
+
+def _split_assignment(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not _NAME.fullmatch(name):
+        raise Failure(f"--env takes NAME=VALUE, not {text}", "jobctl submit --help", 2)
+    if not _is_settable(name):
+        raise Failure(f"--env {name}: jobc sets this variable itself", "choose another name", 2)
+    return name, value
+
+
+def _is_settable(name: str) -> bool:
+    return bool(_NAME.fullmatch(name)) and not name.startswith("JOBC_") and name not in _RANK_VARIABLES
+
+
+def _parse(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,79 @@
+"""Arguments and variables that are given to jobctl submit for one run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from jobc.runtime.run_folder.submitted_values import NO_VALUES, SubmittedValues, check_values
+from jobc.runtime.system.failure import Failure
+
+ODD = ("--name", "it's \u00e9\n$HOME", "--", "")
+
+
+def test_the_ranks_get_them_in_every_attempt_and_status_shows_them(job):
+    demo = job(env={"LR": "1", "PATH": "/from/env"})
+    demo.plan.command += ("record",)
+    demo.write_artifact()
+    code, output = demo.run(
+        "submit", "--run-id", "a", "--env", "LR=1e-3", "--env=PATH=/from/submit", "--", "only", "7", *ODD
+    )
+    assert code == 0, output
+    for attempt in range(2):
+        arguments, _, rest = demo.mark("record.0").partition("\0--\0")
+        assert arguments.split("\0")[-3:] == ["7", *ODD[:2]]
+        variables = rest.split("\0")
+        assert "LR=1e-3" in variables and f"JOBC_ATTEMPT={attempt}" in variables
+        (path,) = [value for value in variables if value.startswith("PATH=")]
+        assert path.startswith("PATH=/from/submit:/from/env:")
+        if not attempt:
+            assert demo.run("submit", "--resume", "a")[0] == 0
+    told = json.loads(demo.run("status", "--format", "json")[1])["submitted_with"]
+    assert told.startswith("--env LR=1e-3 --env PATH=/from/submit -- only 7 --name")
+    assert f"  submitted with: {told}\n" in demo.run("status")[1]
+    assert demo.run("submit", "--fork", "a", "--run-id", "b")[0] == 0
+    assert "submitted with" not in demo.run("status", "--run", "b")[1]
+
+
+def test_a_run_that_exists_takes_no_other_values(job):
+    demo = job()
+    assert demo.run("submit", "--run-id", "a")[0] == 0
+    for words in (("--env", "A=1"), ("--", "x")):
+        code, output = demo.run("submit", "--resume", "a", *words)
+        assert code == 2 and "cannot be given for an existing run" in output and "--fork" in output
+        code, output = demo.run(str(demo.runs / "a/artifact/0/jobctl"), "submit", *words)
+        assert code == 2 and "cannot be given for an existing run" in output
+    assert [path.name for path in (demo.runs / "a/artifact").iterdir()] == ["0"]
+
+
+@pytest.mark.parametrize(
+    ("assignments", "arguments", "why"),
+    [
+        (["A"], [], "takes NAME=VALUE, not A"),
+        (["1A=x"], [], "takes NAME=VALUE"),
+        (["JOBC_RUN_DIR=x"], [], "jobc sets this variable itself"),
+        (["RANK=3"], [], "jobc sets this variable itself"),
+        (["T=x"], [], "T is one of this job's secrets"),
+        (["A=" + "x" * 33000], [], "exceed 32768 bytes"),
+        ([], ["--lr"], "the bundled trainer takes no arguments"),
+    ],
+)
+def test_values_that_a_job_cannot_use_are_refused(assignments: list[str], arguments: list[str], why: str) -> None:
+    with pytest.raises(Failure, match=why) as refused:
+        check_values(assignments, arguments, {"uses_trainer": True, "secrets": {"T": {}}})
+    assert refused.value.code == 2
+
+
+@pytest.mark.parametrize("text", ["", "arguments=7\nenv=x\n", "arguments={}\nenv=[]\n", f"arguments={'[' * 60000}\n"])
+def test_a_file_that_jobc_did_not_write_has_no_values(tmp_path: Path, text: str) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state/run").write_text(text)
+    assert SubmittedValues.read(tmp_path) == NO_VALUES
+
+
+def test_no_file_sets_a_variable_of_jobc(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state/run").write_text('env={"JOBC_RUN_DIR": "x", "A": 1}\n')
+    assert SubmittedValues.read(tmp_path).env == {"A": "1"}
