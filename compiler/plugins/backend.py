@@ -111,8 +111,9 @@ class Backend:
         return True
 
     def notice_s(self, plan: LaunchPlan) -> int:
-        """Return the maximum number of seconds before the time limit at which the engine asks the ranks to save. With 0,
-        the supervisor asks them at the limit, and they save after it.
+        """Return the maximum number of seconds before the time limit at which the engine asks the ranks to save.
+
+        With 0, the supervisor asks them at the limit, and they save after it.
         """
         return 0
 

@@ -71,7 +71,7 @@ def start_attempt(
 
 
 def parser(engine: Engine) -> Parser:
-    end = "Arguments after -- are appended to your command. A resume repeats these and --env; a fork does not."
+    end = "Arguments after -- are appended to your command. Resumes repeat them and --env; a fork does not."
     words = Parser("submit", "Start the job as a new run, or as the next attempt of a run.", end)
     text = "resume that run; model, data, seed, optimizer and batch must not change"
     words.add_argument("--resume", metavar="ID", default="", help=text)

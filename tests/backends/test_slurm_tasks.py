@@ -30,6 +30,18 @@ def test_every_rank_sees_the_gpus_of_its_job_and_no_others(cluster: Cluster, tmp
     assert ["sees=0,1" in read(job.run / "logs" / f"rank_0{rank}.log") for rank in range(4)] == [True] * 4
 
 
+def test_a_job_may_use_gpus_that_it_does_not_request_from_slurm(cluster: Cluster, tmp_path: Path) -> None:
+    other = cluster.login.popen("srun --nodes=4 --ntasks-per-node=1 --gpus-per-node=2 sleep 100")
+    wait_for(lambda: "RUNNING" in cluster.login.run("squeue --noheader --format=%T").stdout, "the other job")
+    words = ("nodes=2", "gpus=2", "cpus=4", "backend.gpus_as=none")
+    job = make(cluster, tmp_path / "job", SPAWN, *words, command=("bash", "-c", "echo rank $LOCAL_RANK of $WORLD_SIZE"))
+    code, said = job("submit", "--wait")
+    other.kill()
+    assert code == 0, said
+    logs = [read(job.run / f"logs/rank_0{rank}.log") for rank in range(4)]
+    assert all(f"rank {rank % 2} of 4\n" in log for rank, log in enumerate(logs)), logs
+
+
 @pytest.mark.parametrize("victim", ["jobctl spawn --task 1", "jobctl launch", "jobctl spawn --tasks"])
 def test_a_task_that_is_killed_takes_all_with_it(cluster: Cluster, tmp_path: Path, victim: str) -> None:
     words = ("nodes=3", "procs=2", "lifecycle.max_requeues=0")
@@ -149,11 +161,11 @@ def test_srun_makes_one_mpi_job_of_the_ranks(cluster: Cluster, tmp_path: Path) -
     assert read(job.project / f"logs/job-{number}.out") == read(log), "backend.output names it too"
 
 
-@pytest.mark.parametrize("way", [SPAWN, SRUN])
+@pytest.mark.parametrize("way", [SPAWN, SRUN])  # torchrun, which closes inherited descriptors, and srun
 def test_the_stderr_of_all_ranks_is_in_a_file_of_its_own(cluster: Cluster, tmp_path: Path, way: str) -> None:
     command = ("bash", "-c", "echo out $RANK; echo err $RANK >&2")
-    words = ("nodes=2", "procs=2", "cpus=4", "backend.stderr=logs/%x-%j.err", "backend.gpus_as=none")
-    job = make(cluster, tmp_path / "job", way, *words, command=command)
+    words = ("nodes=2", "procs=2", "cpus=4", "backend.stderr=logs/%x-%j.err")
+    job = make(cluster, tmp_path / "job", way, *words, command=command, launcher="torchrun")
     code, said = job("submit", "--wait")
     assert code == 0 and {"out 0", "err 0"} <= {line.rpartition("| ")[2] for line in said.splitlines()}, said
     for rank in range(4):
