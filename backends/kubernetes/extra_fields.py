@@ -49,8 +49,8 @@ _OF_THE_CONTROLLER = (
     "batch.kubernetes.io/job-completion-index",  # the pod's node rank
 )  # fmt: skip
 VARIABLES = (  # set by `jobctl join` or in pod.container_environment
-    "JOBC_PAYLOAD", "JOBC_RUN_ID", "JOBC_FORK_OF", "JOBC_JOB_ID", "JOBC_JOB_UID", "JOBC_NODE_RANK", "JOBC_HEAD_ADDR",
-    "JOBC_HEAD_PORT", "JOBC_TIME_LIMIT_S", "JOBC_RUN_ROOT",
+    "JOBC_PAYLOAD", "JOBC_RUN_ID", "JOBC_FORK_OF", "JOBC_SUBMITTED", "JOBC_JOB_ID", "JOBC_JOB_UID", "JOBC_NODE_RANK",
+    "JOBC_HEAD_ADDR", "JOBC_HEAD_PORT", "JOBC_TIME_LIMIT_S", "JOBC_RUN_ROOT",
 )  # fmt: skip
 
 

@@ -95,8 +95,8 @@ def ranks_container(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, A
 def container_environment(plan: LaunchPlan, options: KubernetesOptions) -> list[dict[str, Any]]:
     """Return the environment of `jobctl join`.
 
-    jobctl submit inserts JOBC_PAYLOAD, JOBC_RUN_ID and JOBC_FORK_OF before these entries. The variables in the key
-    `env` are set by launch.sh.
+    jobctl submit inserts JOBC_PAYLOAD, JOBC_RUN_ID, JOBC_FORK_OF and JOBC_SUBMITTED before these entries. The
+    variables in the key `env` are set by launch.sh.
     """
     uid_label = "batch.kubernetes.io/controller-uid" if options.flavor == "job" else "jobset.sigs.k8s.io/jobset-uid"
     return [

@@ -114,7 +114,6 @@ class Engine:
     # ---- what a backend may override
 
     can_replace_code = True  # whether a resumed run can use new code (jobctl submit --new-code)
-    can_submit_values = True  # whether a run may get arguments and variables at `jobctl submit`
     default_console = "the consoles of all nodes, merged by time"  # printed by `jobctl logs` without --node and --rank
     default_shell = "the newest run, or your current code if there is none"  # for `jobctl shell` without --run
 

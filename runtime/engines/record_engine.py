@@ -88,7 +88,6 @@ class RecordEngine(Engine):
 
     has_files_here = False
     can_replace_code = False
-    can_submit_values = False  # pods and clusters write their own state/run
     stop_every_s = 1
 
     def why_not_removable(self, run: Run) -> str:

@@ -56,8 +56,9 @@ def launcher_command(
         return _mpirun_command(launcher, rank, read, environ)
     options = _expand_variables(launcher, {**environ, "JOBC_IS_HEAD": str(int(is_head))})
     python = [sys.executable, *safe_path_option(), "-m"]
-    if name == "torchrun":
+    if name in ("torchrun", "accelerate"):
         environ.pop("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", None)  # the ranks' rendezvous uses the agents' store
+    if name == "torchrun":
         words = [
             *python,
             "torch.distributed.run",

@@ -1,10 +1,12 @@
 """Values given to `jobctl submit` for one run: arguments appended to the user's command, and environment variables.
 
 In and out: the keys `arguments` and `env` of RUN/state/run, each one line of JSON. All attempts of the run use them.
+Nodes that cannot read the submitting machine's run folder get both keys in the variable JOBC_SUBMITTED.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -24,6 +26,7 @@ PATH_VARIABLES = (
 _RANK_VARIABLES = (
     "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT",
 )  # fmt: skip
+VARIABLE = "JOBC_SUBMITTED"
 MOST_BYTES = 32768  # of both keys, so that state/run is read as a whole (values.py)
 _NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 
@@ -35,7 +38,18 @@ class SubmittedValues(NamedTuple):
     @classmethod
     def read(cls, run: Path) -> SubmittedValues:
         """Return a run's values. They are empty if none were given, or if the file was not written by jobc."""
-        keys = read_keys(run / "state/run")
+        return cls._from_keys(read_keys(run / "state/run"))
+
+    @classmethod
+    def take(cls, environ: MutableMapping[str, str]) -> SubmittedValues:
+        """Return the values for this node's ranks, and remove the variable JOBC_SUBMITTED."""
+        sent = _parse_base64(environ.pop(VARIABLE, ""))
+        if sent:
+            return cls._from_keys(sent)
+        return cls.read(Path(environ["JOBC_RUN_DIR"])) if environ.get("JOBC_RUN_DIR") else NO_VALUES
+
+    @classmethod
+    def _from_keys(cls, keys: Mapping[str, str]) -> SubmittedValues:
         arguments, env = _parse(keys.get("arguments", "[]")), _parse(keys.get("env", "{}"))
         arguments = arguments if isinstance(arguments, list) else []
         env = env if isinstance(env, dict) else {}
@@ -45,6 +59,10 @@ class SubmittedValues(NamedTuple):
         """Return the keys for state/run, none without values."""
         values = {"arguments": self.arguments, "env": self.env}
         return {name: json.dumps(value) for name, value in values.items() if value}
+
+    def as_variable(self) -> str:
+        """Return the value of JOBC_SUBMITTED, in base64 so that no engine changes it, or "" without values."""
+        return base64.b64encode(json.dumps(self.keys()).encode()).decode() if self != NO_VALUES else ""
 
     def as_options(self) -> str:
         """Return the values as words for `jobctl submit`."""
@@ -87,6 +105,14 @@ def _split_assignment(text: str) -> tuple[str, str]:
 
 def _is_settable(name: str) -> bool:
     return bool(_NAME.fullmatch(name)) and not name.startswith("JOBC_") and name not in _RANK_VARIABLES
+
+
+def _parse_base64(text: str) -> dict[str, str]:
+    try:
+        keys = _parse(base64.b64decode(text, validate=True).decode())
+    except ValueError:
+        keys = None
+    return {str(name): str(value) for name, value in keys.items()} if isinstance(keys, dict) else {}
 
 
 def _parse(text: str) -> Any:

@@ -61,10 +61,9 @@ class _NodeLaunch:
     def run(self, line: Sequence[str], words: Sequence[str]) -> int:
         read, payload = self.read, self.payload
         launcher, command = launchers.split_launch_line(line)
-        if run_folder := os.environ.get("JOBC_RUN_DIR"):
-            values = SubmittedValues.read(Path(run_folder))
-            values.set_variables(os.environ)
-            command += values.arguments if payload == "train" else ()
+        values = SubmittedValues.take(os.environ)
+        values.set_variables(os.environ)
+        command += values.arguments if payload == "train" else ()
         steps, entries = _step_command_words(payload, read.rendezvous_timeout_s)
         if payload == "smoke":
             launcher, command = ["spawn"], list(SMOKE)

@@ -71,9 +71,7 @@ def start_attempt(
 
 
 def parser(engine: Engine) -> Parser:
-    end = ""
-    if engine.can_submit_values:
-        end = "Arguments after -- are appended to your command. Resumes repeat them and --env; a fork does not."
+    end = "Arguments after -- are appended to your command. Resumes repeat them and --env; a fork does not."
     words = Parser("submit", "Start the job as a new run, or as the next attempt of a run.", end)
     text = "resume that run; model, data, seed, optimizer and batch must not change"
     words.add_argument("--resume", metavar="ID", default="", help=text)
@@ -87,7 +85,7 @@ def parser(engine: Engine) -> Parser:
     words.add_argument("--run-id", metavar="ID", default="", help=text)
     text = "set a variable of the ranks for this run; recorded in the run folder, so not for secrets"
     how: dict[str, Any] = {"metavar": "NAME=VALUE", "action": "append", "default": []}
-    words.add_argument("--env", help=text if engine.can_submit_values else argparse.SUPPRESS, **how)
+    words.add_argument("--env", help=text, **how)
     if isinstance(engine, StartingEngine):
         engine.add_options(words)
     return words
@@ -108,14 +106,11 @@ def split_arguments(argv: list[str]) -> tuple[list[str], list[str]]:
 
 
 def submitted_values(engine: StartingEngine, options: argparse.Namespace, arguments: Sequence[str]) -> SubmittedValues:
-    """Return the values for a new run. Raises Failure if the backend or the run cannot use them."""
+    """Return the values for a new run. Raises Failure if the run cannot use them."""
     if not arguments and not options.env:
         return NO_VALUES
-    given = "--env" if options.env else "arguments after --"
-    if not engine.can_submit_values:
-        hint = "compile the job with the longer command or with env, or all variants as a sweep: jobc -m …"
-        raise Failure(f"backend {engine.job.backend} does not support {given}", hint, 2)
     if options.resume:
+        given = "--env" if options.env else "arguments after --"
         why = f"{given} cannot be given for an existing run, which repeats the values of its first submit"
         raise Failure(why, "--fork starts a new run with other values", 2)
     node = engine.job.settings.get("node")

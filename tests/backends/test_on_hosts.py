@@ -198,6 +198,7 @@ dist.destroy_process_group()
 
 MEETINGS = {
     "c10d": ("ssh", 2, "rendezvous.backend=c10d", "hosts=[node2,node1]"),  # torchrun would sort them by address
+    "c10d under accelerate": ("ssh", 2, "rendezvous.backend=c10d", "hosts=[node2,node1]", "launcher=accelerate"),
     "c10d on slurm": ("slurm", 1, "rendezvous.backend=c10d"),
     "torch.distributed.launch": ("ssh", 1, "launcher=torch_distributed_launch", "hosts=[node2,node1]"),
 }

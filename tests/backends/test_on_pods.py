@@ -121,8 +121,8 @@ def test_a_deadline_is_the_end_of_all_attempts(make: Make, flavor: str) -> None:
 
 
 def test_stop_ends_a_trainjob_with_0_and_a_resume_goes_on(make: Make) -> None:
-    job = make("backend.flavor=trainjob", program="0 200")
-    assert job("submit")[0] == 0
+    job = make("backend.flavor=trainjob", program="0")
+    assert job("submit", "--", "200")[0] == 0  # seconds; without this argument, the pods end at once
     job.wait_until_up(4, attempt=0)
     code, said = job("stop")
     assert code == 0 and "stopped by jobctl stop" in said, said

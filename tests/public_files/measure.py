@@ -59,7 +59,7 @@ class PublicFile:
     name: str
     source: str
     words: tuple[str, ...]
-    command: tuple[str, ...]
+    command: tuple[str, ...] | None  # None if a word sets it
     files: Mapping[str, str]
     facts: tuple[Mapping[str, Any], ...]
 
@@ -82,17 +82,17 @@ def public_files() -> tuple[PublicFile, ...]:
 
 def _read(file: Path) -> PublicFile:
     read = yaml.safe_load(file.read_text(encoding="utf-8"))
-    words, command = tuple(read["words"]), tuple(read["command"])
+    words, command = tuple(read["words"]), tuple(read["command"]) if "command" in read else None
     return PublicFile(file.stem, read["source"], words, command, read.get("files", {}), tuple(read["facts"]))
 
 
 Files = Mapping[str, str]
 
 
-def compiled(words: Sequence[str], command: Sequence[str]) -> Files:
+def compiled(words: Sequence[str], command: Sequence[str] | None) -> Files:
     """Compile a job in the current folder and return its text files."""
     project = (("project", Path.cwd() / "conf"),) if Path("conf").is_dir() else ()
-    made = compile_job(CompileRequest(tuple(words), tuple(command), project))
+    made = compile_job(CompileRequest(tuple(words), None if command is None else tuple(command), project))
     files = {artifact.path: artifact.text for artifact in made.artifacts if artifact.binary is None}
     return {**_of_config_maps(files), **files}
 

@@ -61,7 +61,7 @@ def test_the_files_are_of_all_engines() -> None:
 
 
 def test_most_facts_are_exact_and_few_cannot_be_said() -> None:
-    """The goal is 0.9. Of the facts of the last draws, 0.83 and 0.89 were exact at first."""
+    """The goal is 0.9. Of the facts of the three draws, 0.83, 0.89 and 0.86 were exact at first."""
     counts = Counter(verdict(fact) for file in FILES for fact in file.facts)
     assert counts["exact"] >= 0.9 * counts.total()
     assert counts["not"] <= 0.03 * counts.total()

@@ -22,6 +22,7 @@ from jobc.backends.kubernetes.engine.kubernetes_engine import KubernetesEngine
 from jobc.runtime.engines.artifact_location import Place
 from jobc.runtime.engines.engine import Answer
 from jobc.runtime.run_folder.run import Run
+from jobc.runtime.run_folder.submitted_values import SubmittedValues
 from jobc.runtime.system.command_line import run_verb_until_ended
 from jobc.runtime.system.failure import Failure
 from jobc.runtime.system.values import read_keys
@@ -276,11 +277,14 @@ def test_the_record_of_a_run_that_is_only_prepared_needs_no_cluster(demo: Demo) 
     assert demo.runs == ["a"] and demo.kubectl.calls == []
 
 
-def test_pods_take_no_values_from_submit(demo: Demo) -> None:
-    for words, given in ((("--env", "A=1"), "--env"), (("--", "x"), "arguments after --")):
-        code, output = demo.submit(*words)
-        assert code == 2 and f"error: backend kubernetes does not support {given}\n  hint: compile" in output
-    assert not demo.runs
+def test_the_pods_of_each_attempt_get_what_submit_was_given(demo: Demo) -> None:
+    odd = "it's \u00e9\n$(HOME)"
+    assert demo.submit("--run-id", "a", "--env", f"A={odd}", "--", "--lr", "2")[0] == 0
+    demo.kubectl.found = DONE.replace("uid-9", "uid-1")
+    assert demo.submit("--resume", "a")[0] == 0
+    sent = re.findall('{name: JOBC_SUBMITTED, value: "(.*)"}', "".join(demo.kubectl.created))
+    values = [SubmittedValues.take({"JOBC_SUBMITTED": value}) for value in sent]
+    assert values == [SubmittedValues(("--lr", "2"), {"A": odd})] * 2
 
 
 def test_runs_that_end_with_their_pods_cannot_be_continued(demo: Demo) -> None:

@@ -25,6 +25,7 @@ from jobc.runtime.engines.check_table import Table
 from jobc.runtime.engines.engine import Answer, State
 from jobc.runtime.engines.new_run import NewRun, create_next_attempt, create_run
 from jobc.runtime.run_folder.run import Run
+from jobc.runtime.run_folder.submitted_values import NO_VALUES, SubmittedValues
 from jobc.runtime.system.failure import Failure
 from jobc.runtime.verbs import submit
 
@@ -55,11 +56,12 @@ class Project:
             raise self.error
         return self.code, self.text
 
-    def start(self, new: NewRun, init_from: str = "", **options: bool) -> int:
+    def start(self, new: NewRun, init_from: str = "", values: SubmittedValues = NO_VALUES, **options: bool) -> int:
         with new:
             (new.run.path / "code").mkdir(exist_ok=True)
             (new.run.path / "code/a.py").write_text("a\n")
-            new.describe(init_from)
+            if new.attempt == 0:
+                new.describe(init_from, values)
             chosen = argparse.Namespace(**{"wait": False, "only_prepare": False, **options})
             return self.engine.start(new, init_from, chosen)
 
@@ -99,6 +101,13 @@ def test_the_artifact_and_the_code_are_sent_under_the_name_of_the_run(
         f"run a: job 8 of cluster c\n  follow: {run}/artifact/0/jobctl logs --follow\n"
         f"  stop:   {run}/artifact/0/jobctl stop\n"
     )
+
+
+def test_the_nodes_of_each_attempt_get_what_submit_was_given(project: Callable[..., Project]) -> None:
+    demo, values = project(), SubmittedValues(("--lr", "2"), {"A": "it's \n1"})
+    assert demo.start(demo.create(), values=values) == 0
+    assert demo.start(create_next_attempt(demo.place, demo.engine, demo.place.choose_run("a"), False)) == 0
+    assert [f" --env JOBC_SUBMITTED={values.as_variable()} " in words for words, _ in demo.calls] == [True] * 2
 
 
 @pytest.mark.parametrize(("code", "text", "said"), [(1, SUBMITTED, "rejects the job"), (0, "?", "the job ID")])

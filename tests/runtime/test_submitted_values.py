@@ -73,6 +73,18 @@ def test_a_file_that_jobc_did_not_write_has_no_values(tmp_path: Path, text: str)
     assert SubmittedValues.read(tmp_path) == NO_VALUES
 
 
+def test_nodes_without_the_run_folder_get_them_in_a_variable() -> None:
+    values = SubmittedValues(ODD, {"A": "it's \u00e9\n$HOME"})
+    environ = {"JOBC_SUBMITTED": values.as_variable()}
+    assert SubmittedValues.take(environ) == values and not environ
+    assert NO_VALUES.as_variable() == "" and SubmittedValues.take({}) == NO_VALUES
+
+
+@pytest.mark.parametrize("text", ["", "?", "/w==", "MQ==", "e30="])
+def test_a_variable_that_jobc_did_not_set_has_no_values(text: str) -> None:
+    assert SubmittedValues.take({"JOBC_SUBMITTED": text}) == NO_VALUES
+
+
 def test_no_file_sets_a_variable_of_jobc(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
     (tmp_path / "state/run").write_text('env={"JOBC_RUN_DIR": "x", "A": 1}\n')

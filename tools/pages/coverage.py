@@ -33,7 +33,8 @@ other projects. Except in draw 2, the facts were written down before anyone chec
 before jobc was changed for the new files:
 
 {draws}
-For draw 2, the list of keys had been read before the facts were written, and the files were chosen by hand.
+For draw 2, the list of keys had been read before the facts were written, and the files were chosen by hand. For draw
+3, the files were drawn by hash from 61 candidates, and the facts were written by someone who had not seen jobc.
 
 [A test](../tests/public_files/test_public_files.py) compiles a job for each file and looks for every exact fact in the
 emitted files, or gives its words to the job's `jobctl submit`. The same check must fail for a job without these

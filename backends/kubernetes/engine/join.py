@@ -6,7 +6,8 @@ Usage: jobctl join [PAYLOAD]       in a pod; the default is JOBC_PAYLOAD
          shell [COMMAND…]          open a shell, in the run if there is one
          bucket VERB [ARGUMENT…]   access a run in the bucket, for a verb on the submitting machine
 In:    the ConfigMap at /jobc/files, from which start.py has unpacked jobctl to /jobc/artifact. jobctl submit sets
-       JOBC_PAYLOAD, JOBC_RUN_ID and JOBC_FORK_OF; Kubernetes sets JOBC_JOB_UID and JOB_COMPLETION_INDEX.
+       JOBC_PAYLOAD, JOBC_RUN_ID, JOBC_FORK_OF and JOBC_SUBMITTED; Kubernetes sets JOBC_JOB_UID and
+       JOB_COMPLETION_INDEX.
 Out:   the unpacked artifact in /jobc/artifact, and a copy of it in RUN/artifact/ATTEMPT.
 """
 

@@ -20,6 +20,7 @@ from ....runtime.engines.record_engine import LIVE, Record, newest_record, write
 from ....runtime.engines.starting_engine import StartingEngine, copy_user_code
 from ....runtime.exit_codes import DATA_BROKEN
 from ....runtime.run_folder.run import Run
+from ....runtime.run_folder.submitted_values import SubmittedValues
 from ....runtime.system.failure import Failure
 from ....runtime.system.streams import run_attached_to_terminal
 from ....runtime.system.text import one_line
@@ -123,7 +124,9 @@ class KubernetesEngine(StorageReadingEngine, StartingEngine):
         leftovers = cluster.list_companions()  # before find_object(), so that a job that starts later is not included
         found = _ended_object(cluster, before.keys.get("uid", "") if before is not None else "", options.replace)
         fork_of = Path(init_from).name if new.attempt == 0 else ""
-        creator, purpose = ObjectCreator(cluster, self.job.artifact), PodPurpose("train", run.id, fork_of, code=code)
+        submitted = SubmittedValues.read(run.path).as_variable()
+        purpose = PodPurpose("train", run.id, fork_of, code=code, submitted=submitted)
+        creator = ObjectCreator(cluster, self.job.artifact)
         creator.require_accepted(purpose)
         cluster.delete_found_object(found)
         cluster.remove_leftovers(leftovers)

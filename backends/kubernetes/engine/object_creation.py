@@ -37,6 +37,7 @@ class PodPurpose(NamedTuple):
     payload: `train`, `smoke`, `preflight` or `shell`
     suffix: appended to every name
     fork_of: ID of the run from whose checkpoint the new run starts
+    submitted: arguments and variables given to `jobctl submit`, as SubmittedValues.as_variable() returns them
     code: packed copy of the user's code to send to the pods, or None to send no copy
     """
 
@@ -45,6 +46,7 @@ class PodPurpose(NamedTuple):
     fork_of: str = ""
     suffix: str = ""
     code: bytes | None = None
+    submitted: str = ""
 
 
 class ObjectCreator:
@@ -258,6 +260,7 @@ def _code_config_map(name: str, code: bytes) -> str:
 def _purpose_variables(purpose: PodPurpose) -> str:
     """Return a purpose's variables as list entries, to be inserted before the line that the regex matches."""
     values = {"PAYLOAD": purpose.payload, "RUN_ID": purpose.run_id, "FORK_OF": purpose.fork_of}
+    values["SUBMITTED"] = purpose.submitted
     return "".join(rf'\g<1>{{name: JOBC_{name}, value: "{value}"}}' for name, value in values.items() if value)
 
 

@@ -4,7 +4,8 @@ Usage: jobctl join [train|smoke|preflight]   from `run` of task.sky.yaml; the de
        jobctl join secret RUN NAME           save a secret for a shell on this node; its value is read from stdin
        jobctl join forget RUN                remove a run's saved secrets
 In:    SKYPILOT_NODE_IPS, SKYPILOT_NODE_RANK, SKYPILOT_NUM_GPUS_PER_NODE, SKYPILOT_TASK_ID (the same after a recovery).
-       jobctl submit sets JOBC_RUN_ID, JOBC_ATTEMPT and JOBC_FORK_OF, which are empty if the task was launched by hand.
+       jobctl submit sets JOBC_RUN_ID, JOBC_ATTEMPT and JOBC_FORK_OF, which are empty if the task was launched by hand,
+       and JOBC_SUBMITTED if it was given values.
 Out:   a last line on stdout, such as `jobc: node 0 exits with 75: …`, which jobctl status reads.
 Exit:  this node's exit code. With shared storage or a bucket, node 0 exits with the worst code of all nodes, and the
        others exit with 0. SkyPilot kills all nodes as soon as one fails, and recovers a managed job if any node exits

@@ -16,6 +16,7 @@ from ....runtime.exit_codes import DATA_BROKEN
 from ....runtime.run_folder.artifact_copies import copy_number_by_attempt
 from ....runtime.run_folder.removal import remove_folder
 from ....runtime.run_folder.run import Run
+from ....runtime.run_folder.submitted_values import VARIABLE, SubmittedValues
 from ....runtime.system.failure import Failure
 from ....runtime.system.streams import PIECE, start_client, terminate_at_exit
 
@@ -84,6 +85,8 @@ def sky_launch_arguments(settings: Mapping[str, Any], launch: LaunchedPayload) -
         "JOBC_ATTEMPT": launch.attempt,
         "JOBC_FORK_OF": launch.fork_of,
     }
+    if submitted := SubmittedValues.read(launch.run.path).as_variable():
+        variables[VARIABLE] = submitted
     words += ["--yes", "--detach-run"]
     for name, value in variables.items():
         words += ["--env", f"{name}={value}"]

@@ -85,8 +85,8 @@ def _yaml_document(plan: LaunchPlan) -> dict[str, Any]:
         "distributed_type": _distributed_type,
         "num_machines": of.plan.topology.nodes,
         "num_processes": of.plan.topology.world_size,
-        "rdzv_backend": "static",
-        "same_network": True,
+        "rdzv_backend": lambda v: "c10d" if _is_dynamic(v) else "static",
+        "same_network": lambda v: not _is_dynamic(v),  # true: accelerate passes a static address, not an endpoint
         "use_cpu": False,
         "debug": False,
     }
@@ -102,6 +102,11 @@ def _yaml_document(plan: LaunchPlan) -> dict[str, Any]:
                 "parallelism_config_dp_shard_size": _shard_group_size,
             }
     return document
+
+
+def _is_dynamic(views: Any) -> bool:
+    """Return whether the agents use a c10d rendezvous. On one machine, accelerate passes them no endpoint for it."""
+    return bool(views.plan.rendezvous.backend == "c10d" and views.plan.topology.nodes > 1)
 
 
 def _mixed_precision(views: Any) -> str:

@@ -48,10 +48,10 @@ def check_command_without_program(spec: JobSpec) -> Iterator[Diagnostic]:
 
 
 def check_c10d_without_torchrun(spec: JobSpec) -> Iterator[Diagnostic]:
-    """JC2016: torchrun's c10d rendezvous with another launcher."""
-    if spec.rendezvous.backend == "c10d" and spec.launcher != "torchrun":
-        because = "c10d is the rendezvous of torchrun's agents, and other launchers have no agents"
-        title = f"rendezvous.backend=c10d needs torchrun, not launcher={spec.launcher}"
+    """JC2016: torchrun's c10d rendezvous with a launcher that has no agents."""
+    if spec.rendezvous.backend == "c10d" and spec.launcher not in ("torchrun", "accelerate"):
+        because = "c10d is the rendezvous of torchrun's agents, which only torchrun and accelerate start"
+        title = f"rendezvous.backend=c10d needs torchrun or accelerate, not launcher={spec.launcher}"
         hint = "rendezvous.backend=static; or launcher=torchrun"
         yield Diagnostic("JC2016", title, because, hint, key="rendezvous.backend")
 
