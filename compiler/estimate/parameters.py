@@ -16,6 +16,8 @@ from ..spec.job_spec import JobSpec
 BYTES = 256  # vocabulary size of byte streams
 DIGITS, PIXELS = 10, 64
 
+Tree = int | tuple[tuple[int, "Tree"], ...]  # see Modules
+
 
 @dataclass(frozen=True)
 class ParametersByModule:
@@ -24,11 +26,13 @@ class ParametersByModule:
     block: number of parameters in the largest block.
     kind: the blocks' class.
     rest: number of parameters outside all blocks.
+    tree: (count, content) of each submodule. The content of a module without submodules is its number of parameters.
     """
 
     block: int
     kind: str
     rest: int
+    tree: Tree
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,9 @@ def _gpt_size(model: Mapping[str, Any], vocabulary: int, loop: Mapping[str, Any]
     if every:  # a recomputed block keeps only its input, and only one block at a time keeps the rest
         again = -(-layers // every)
         in_blocks = (layers - again) * in_block + again * 4 * width + in_block
-    modules = ParametersByModule(block, "Block", ends)
+    matrices = tuple(((1, width), (1, tuple((1, times * width * width) for times in of))) for of in ((3, 1), (4, 4)))
+    in_tree = (1, vocabulary * width), (1, context * width), (1, ((layers, matrices[0] + matrices[1]),)), (1, width)
+    modules = ParametersByModule(block, "Block", ends, in_tree)
     return ModelSize(block * layers + ends, max(block, ends), context * (in_blocks + at_ends), context, modules)
 
 
@@ -95,18 +101,16 @@ def _mlp_size(model: Mapping[str, Any]) -> ModelSize:
     """Return the size of trainer/models/mlp.py. A ReLU keeps its output, which is also the next layer's input."""
     widths = [PIXELS, *[model["hidden"]] * model["layers"], DIGITS]
     layers = [i * o + o for i, o in pairwise(widths)]
-    modules = ParametersByModule(max(layers), "Linear", 0)
+    modules = ParametersByModule(max(layers), "Linear", 0, ((1, tuple((1, layer) for layer in layers)),))
     return ModelSize(sum(layers), max(layers), 4 * sum(widths), 1, modules)
 
 
 def gathered_parameters(parallel: Mapping[str, Any], size: ModelSize) -> int | None:
     """Return how many parameters FSDP gathers at once, or None if the largest unit is unknown.
 
-    parallel: from train.json
-
     A unit is gathered while it runs, and the next one is prefetched. Parameters outside all units belong to the root:
     trainer/parallel/fsdp.py keeps them from the forward pass to the end of the backward pass. Other programs use
-    accelerate 1.15.0. Source: torch 2.13, torch.distributed.fsdp.fully_shard.
+    accelerate 1.15.0. Source: torch 2.13, torch.distributed.fsdp.fully_shard. parallel: from train.json
     """
     n, policy = size.parameters, parallel["auto_wrap_policy"]
     is_whole = policy == "NO_WRAP" or (policy == "SIZE_BASED_WRAP" and n < parallel["min_num_params"])
@@ -114,6 +118,25 @@ def gathered_parameters(parallel: Mapping[str, Any], size: ModelSize) -> int | N
         return n
     if size.modules is None:
         return None if size.largest_unit is None else min(2 * size.largest_unit, n)
-    if policy == "SIZE_BASED_WRAP" or {*parallel["transformer_layer_cls_to_wrap"]} - {size.modules.kind}:
+    unit, unwrapped = size.modules.block, size.modules.rest
+    if policy == "SIZE_BASED_WRAP":
+        unit, unwrapped = parameters_wrapped_by_size(size.modules.tree, parallel["min_num_params"])
+    elif {*parallel["transformer_layer_cls_to_wrap"]} - {size.modules.kind}:
         return None
-    return min(2 * size.modules.block + size.modules.rest, n)
+    return min(2 * unit + unwrapped, n)
+
+
+def parameters_wrapped_by_size(module: Tree, least: int) -> tuple[int, int]:
+    """Return the number of parameters in the largest unit, and the number outside all units, for wrapping by size.
+
+    least: a module is a unit if it has at least this many parameters that are not in a unit inside it.
+    """
+    if isinstance(module, int):
+        return 0, module
+    largest = unwrapped = 0
+    for count, child in module:
+        inside, remaining = parameters_wrapped_by_size(child, least)
+        is_unit = remaining >= least
+        largest = max(largest, inside, remaining if is_unit else 0)
+        unwrapped += 0 if is_unit else count * remaining
+    return largest, unwrapped

@@ -7,10 +7,12 @@ from typing import Any, get_args
 from ..diagnostics.diagnostic import Diagnostic, nearest
 from ..spec import aliases
 from ..spec.examples import example_value, override_for_shell
+from ..spec.invalid_value import InvalidValue
 from ..spec.job_spec import OPEN_KEYS, JobSpec
 from ..spec.type_hints import accepted_words, hint_value_type, is_list, is_mapping, type_of_key, union_members
 from .overrides import Override
 
+TYPO = 0.85  # minimum similarity for a key to count as a typo even if its value has the wrong type: pocs=two
 MOST_KEYS = 8  # maximum number of keys that a hint lists
 
 
@@ -37,7 +39,7 @@ def unknown_key_diagnostic(message: str, culprit: Override, loader: Any, known_k
     else:
         candidates = [k for k in [*known_keys, *loader.list_groups("")] if not f"{key}.".startswith(f"{k}.")]
         close = [
-            k for k in nearest(key, candidates, limit=8) if key != culprit.key or _may_take_value(k, value, loader)
+            k for k in nearest(key, candidates, limit=8) if key != culprit.key or _accepts_value(k, key, value, loader)
         ]
     section = key.partition(".")[0]
     if key in known_keys and not culprit.package and loader.get_group_options(section):
@@ -82,17 +84,39 @@ def _section_keys_hint(section: str, known_keys: Sequence[str]) -> str:
     return f"known keys: {', '.join(first)} and {last}" if first else f"known key: {last}"
 
 
-def _may_take_value(key: str, value: str, loader: Any) -> bool:
-    """Return whether a similarly spelled key accepts values like the typed one. A section accepts no single value."""
-    if key.startswith("backend.") or value[:1] in ("", "{", "[", "@", "$", "'", '"'):
+def _accepts_value(key: str, typed: str, value: str, loader: Any) -> bool:
+    """Return whether a similarly spelled key accepts the typed value. value: "" if no value was typed"""
+    if key.startswith("backend."):
+        return True  # the plugin defines the type
+    key_type = type_of_key(JobSpec, key)
+    if value[:1] == "[":
+        return (
+            key_type is not None and not is_mapping(key_type) and (is_list(key_type) or bool(hint_value_type(key_type)))
+        )
+    if not value or value[:1] in ("{", "@", "$", "'", '"') or "," in value:
         return True
     if options := loader.get_group_options(key):
         return bool(value in options or aliases.value_from_alias(key, value) or nearest(value, options))
-    key_type = type_of_key(JobSpec, key)
-    words = accepted_words(key_type)
-    if value in ("true", "false"):
-        return value in words
-    return bool(words or hint_value_type(key_type) or is_list(key_type) or is_mapping(key_type))
+    if value == "null" or key_type is None or is_list(key_type) or is_mapping(key_type):
+        return key_type is not None
+    if words := accepted_words(key_type):
+        return bool(value.lower() in words or aliases.value_from_alias(key, value) or nearest(value, words))
+    scalar = hint_value_type(key_type)
+    if scalar is None or value.lower() in ("true", "false"):
+        return False  # a section or a boolean, which does not accept the typed value
+    try:
+        scalar.read(value)
+    except InvalidValue:
+        is_typo = _key_similarity(key, typed) >= TYPO
+        return is_typo or (scalar.units and value[:1].isdigit())  # the hint shows a valid value or unit
+    return True
+
+
+def _key_similarity(key: str, typed: str) -> float:
+    """Return how similar the last parts of two keys are, from 0 to 1."""
+    import difflib  # imported here, because most compiles need no suggestion
+
+    return difflib.SequenceMatcher(None, key.rpartition(".")[2], typed.rpartition(".")[2]).ratio()
 
 
 def _corrected_override(key: str, named: Sequence[str], value: str, loader: Any) -> str:

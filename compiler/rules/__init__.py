@@ -16,6 +16,7 @@ A rule's page is CODE.md in `codes/`. It describes the symptom and the cause, an
 near miss and sources. All rules run and report. Files whose names begin with _ are shared by several rules.
 """
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from importlib import import_module
@@ -78,13 +79,23 @@ def _rules_of(module: ModuleType, arguments: int) -> list[Callable[..., Iterable
     Raises TypeError if the file has no rule, or one that cannot be called with these arguments, because such a rule
     would never run.
     """
-    own = {name: value for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__}
-    rules = {name: value for name, value in own.items() if name == "check" or name.startswith("check_")}
+    rules = {name: value for name, value in vars(module).items() if name.startswith("check")}
+    rules = {name: rule for name, rule in rules.items() if not _is_imported(rule, name, module)}
     if not rules:
         raise TypeError(f"{module.__name__}: it has no function check or check_NAME")
     for name, rule in rules.items():
+        if name != "check" and not name.startswith("check_"):
+            raise TypeError(f"{module.__name__}: {name} is neither check nor check_NAME")
+        if not callable(rule):
+            raise TypeError(f"{module.__name__}: {name} is not a function")
         try:
             signature(rule).bind(*range(arguments))
         except TypeError as error:
             raise TypeError(f"{module.__name__}: {name} must take {arguments} arguments: {error}") from None
     return [*rules.values()]
+
+
+def _is_imported(value: object, name: str, module: ModuleType) -> bool:
+    """Return whether the module imports the value with that name instead of defining it."""
+    source = sys.modules.get(getattr(value, "__module__", None) or "")
+    return isinstance(value, ModuleType) or (source not in (None, module) and getattr(source, name, None) is value)

@@ -67,3 +67,10 @@ def test_many_words_and_variables_have_a_limit_together() -> None:
     assert refused("launcher=spawn", env=env) == []
     assert refused("launcher=spawn", command=command) == []
     assert [code for code, _ in refused("launcher=spawn", env=env, command=command)] == ["JC2019"]
+
+
+def test_mpirun_gets_the_command_and_the_nodes_in_one_string_each() -> None:
+    command = ("true", "x" * 70_000, "x" * 70_000)
+    assert refused("launcher=spawn", command=command) == []
+    assert refused("launcher=mpirun", command=command) == [("JC2019", "command")]
+    assert ("JC2019", "launcher") in refused("launcher=mpirun", "nodes=20000", command=("true",))

@@ -1,11 +1,10 @@
-"""Analyze a command line: find the program after `env X=1` or `uv run`, a rank launcher, or a training script.
-
-The options of prefixes such as `uv run` are not known. The program is the first later word that names a launcher,
-Python, a shell or a script.
-"""
+"""Analyze a command line: find the program after `env X=1` or `uv run`, a rank launcher, or a training script."""
 
 import re
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
+
+from ....runtime.system.frozen_dataclass import dataclass
 
 TOOLS = (
     "cat", "chmod", "cp", "date", "df", "echo", "env", "free", "hostname", "kill", "ls", "mkdir", "mv", "nvidia-smi",
@@ -25,20 +24,69 @@ _LAUNCHERS = {
 }  # fmt: skip
 _OF_ANYTHING = ("horovodrun", "mpiexec", "mpirun", "srun")  # launchers that also start other programs
 _HOLDERS = ("apptainer", "docker", "enroot", "podman", "singularity", "ssh", "strace")  # run another command
-SHELLS = ("sh", "bash", "dash", "ksh", "zsh")
 _KEYWORDS = ("if", "then", "elif", "else", "while", "until", "do", "!", "{", "(")
-_PREFIXES = (  # programs that start another program, whose words follow their own options
-    "chrt", "command", "conda", "dumb-init", "env", "exec", "flock", "gosu", "ionice", "mamba", "micromamba", "ncu",
-    "nice", "nohup", "nsys", "numactl", "pdm", "pipenv", "pixi", "poetry", "setsid", "stdbuf", "su-exec", "sudo",
-    "taskset", "time", "timeout", "tini", "unbuffer", "uv", "xvfb-run",
-)  # fmt: skip
-_SUBCOMMANDS = {  # prefix -> its subcommand that starts another program
-    **dict.fromkeys(("conda", "mamba", "micromamba", "pdm", "pipenv", "pixi", "poetry", "uv"), "run"),
-    "nsys": "profile",
-}
 _GIVEN = re.compile(r"\w+=.*", re.DOTALL)
 _BY_NAME = re.compile(r"(\$\(|`)\s*(?:which|command\s+-v|type\s+-[pP])\s+([\w./-]+)\s*[)`]")  # `$(which torchrun)`
 SEARCHED = 1000  # maximum number of words searched for the program; the search is quadratic
+_SPLIT = re.compile(r"(-[iv0]*)S(.*)|--split-string(?:=(.*))?", re.DOTALL)  # env -S, its text in this word or the next
+
+
+@dataclass(frozen=True)
+class _ProgramStarter:
+    """A program that starts another program, whose words follow its own options."""
+
+    valued: str = ""  # options that take the next word as their value
+    sub: str = ""  # subcommand that starts the other program, "" for none
+    others: int = 0  # arguments before the program that are not options
+
+
+# Manuals of bash 5.2, coreutils 9.1, util-linux 2.38, numactl 2.0, uv 0.13 (its --help), conda 26.1, pixi 0.81,
+# poetry 2 (python-poetry.org/docs/cli), Nsight Systems 2022.1 (its long options want `=`).
+# Not looked up: options of dbus-run-session, dumb-init, gosu, pdm, pipenv, su-exec, tini, unbuffer and xvfb-run.
+_OF_CONDA = "-n --name -p --prefix --cwd -r --root-prefix -a --attach -e --env --label"
+_STARTERS: Mapping[str, _ProgramStarter] = {
+    **dict.fromkeys(("command", "nohup", "setsid", "unbuffer"), _ProgramStarter()),
+    **dict.fromkeys(("conda", "mamba", "micromamba"), _ProgramStarter(_OF_CONDA, "run")),
+    **dict.fromkeys(("gosu", "su-exec", "taskset"), _ProgramStarter(others=1)),
+    "chrt": _ProgramStarter("-T -P -D", others=1),
+    "dbus-run-session": _ProgramStarter("--config-file --dbus-daemon"),
+    "dumb-init": _ProgramStarter("-r --rewrite"),
+    "env": _ProgramStarter("-u -C --unset --chdir"),
+    "exec": _ProgramStarter("-a"),
+    "flock": _ProgramStarter("-w -E --wait --timeout --conflict-exit-code", others=1),
+    "ionice": _ProgramStarter("-c -n"),
+    "ncu": _ProgramStarter(
+        "-o --export -k --kernel-name -c --launch-count -s --launch-skip --set --section --metrics --target-processes"
+        " --replay-mode --nvtx-include --nvtx-exclude --log-file --config-file-path --cache-control --clock-control"
+    ),
+    "nice": _ProgramStarter("-n --adjustment"),
+    "nsys": _ProgramStarter(
+        "-b -c -d -e -f -n -o -p -s -t -w -x -y --output --trace --sample --cpuctxsw --capture-range --force-overwrite"
+        " --delay --duration --stats --kill --wait --cuda-graph-trace --gpu-metrics-devices --python-sampling",
+        "profile",
+    ),
+    "numactl": _ProgramStarter("-i -p -m -M -N -C -l"),
+    "pdm": _ProgramStarter("-p --project --venv", "run"),
+    "pipenv": _ProgramStarter("--python", "run"),
+    "pixi": _ProgramStarter("-e --environment -p --platform --manifest-path --config-file", "run"),
+    "poetry": _ProgramStarter("-C --directory -P --project", "run"),
+    "prlimit": _ProgramStarter("-o -p --output --pid"),
+    "stdbuf": _ProgramStarter("-i -o -e"),
+    "sudo": _ProgramStarter("-u -g -C -p"),
+    "time": _ProgramStarter("-f -o"),
+    "timeout": _ProgramStarter("-k -s --kill-after --signal", others=1),
+    "tini": _ProgramStarter("-e -p"),
+    "uv": _ProgramStarter(
+        "-C -P -f -i -p -w --cache-dir --config-file --config-setting --default-index --directory --env-file"
+        " --exclude-newer --extra --extra-index-url --find-links --group --index --index-url --link-mode --no-extra"
+        " --no-group --only-group --package --prerelease --project --python --resolution --with --with-editable"
+        " --with-requirements",
+        "run",
+    ),
+    "xvfb-run": _ProgramStarter(
+        "-e -f -n -p -s -w --error-file --auth-file --server-num --xauth-protocol --server-args --wait"
+    ),
+}
 
 
 def program_name(command: Sequence[str]) -> str:
@@ -54,31 +102,55 @@ def strip_command_prefix(words: Sequence[str]) -> Sequence[str]:
     while words:
         if words[0] in _KEYWORDS or _GIVEN.fullmatch(words[0]):
             words = words[1:]
-        elif (name := program_name(words)) in _PREFIXES:
-            found = next((index for index in range(1, len(words)) if _is_program(words[index], name)), None)
-            if found is None or _SUBCOMMANDS.get(name, words[found]) not in words[1 : found + 1]:
-                break
-            words = words[found:]
+        elif starter := _STARTERS.get(program_name(words)):
+            remaining = _skip_options(words[1:], starter)
+            if starter.sub:
+                if list(remaining[:1]) != [starter.sub]:
+                    break
+                remaining = _skip_options(remaining[1:], starter)
+            words = remaining[starter.others :]
         else:
             break
     return (*words, *tail)
 
 
-def _is_program(word: str, prefix: str) -> bool:
-    """Return whether a word after a prefix names a program. `uv run -m MODULE` is like `python -m MODULE`."""
-    name = program_name((word,))
-    is_known = name in _LAUNCHERS or name in _PREFIXES or name in SHELLS or _is_python((name,))
-    return (
-        (is_known and word[:1] != "-")
-        or word.startswith("./")
-        or word.endswith((".py", ".sh"))
-        or (word == "-m" and prefix == "uv")
-    )
-
-
 def leading_assignments(words: Sequence[str]) -> Sequence[str]:
     """Return assignments such as `X=1` before the program, with or without `env`."""
-    return [word for word in words[: len(words) - len(strip_command_prefix(words))] if _GIVEN.fullmatch(word)]
+    front = split_env_string(words)
+    return [word for word in front[: len(front) - len(strip_command_prefix(front))] if _GIVEN.fullmatch(word)]
+
+
+def _skip_options(words: Sequence[str], starter: _ProgramStarter) -> Sequence[str]:
+    while words and (words[0].startswith("-") or _GIVEN.fullmatch(words[0])):
+        if starter is _STARTERS["uv"] and words[0] in ("-m", "--module"):
+            return ("python", "-m", *words[1:])
+        if starter is _STARTERS["env"] and (split := _SPLIT.fullmatch(words[0])):
+            words = _split_env_option(split, words[1:])
+            continue
+        words = words[2 if words[0] in starter.valued.split() else 1 :]
+    return words
+
+
+def split_env_string(words: Sequence[str]) -> Sequence[str]:
+    """Return the command with the text of `env -S TEXT` split into words."""
+    behind_env = False
+    for index, word in enumerate(words[:SEARCHED]):
+        if behind_env and (split := _SPLIT.fullmatch(word)):
+            flags = (split[1],) if (split[1] or "-") != "-" else ()
+            return (*words[:index], *flags, *_split_env_option(split, words[index + 1 :]))
+        behind_env |= program_name((word,)) == "env"
+    return words
+
+
+def _split_env_option(option: re.Match[str], rest: Sequence[str]) -> Sequence[str]:
+    """Return the words into which `env -S TEXT …` is split."""
+    text = option[2] or option[3]
+    if not text:
+        text, rest = "".join(rest[:1]), rest[1:]
+    try:
+        return (*shlex.split(text), *rest)
+    except ValueError:  # env rejects it too
+        return ()
 
 
 def rank_launcher_name(words: Sequence[str]) -> str:

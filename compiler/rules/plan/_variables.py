@@ -1,8 +1,8 @@
 """Find the variables that a job sets for its program, in `env` or in the shell text of its command.
 
 In a command, these are `export NAME=value`, `NAME=value program` and `env NAME=value program`, up to and including the
-last program that trains. Texts with a condition, a loop, a group or a function are ignored, because their assignments
-may be correct. So are assignments that use the variable itself (`RANK=${RANK:-0}`).
+last program that trains. Assignments in a condition, a group or a function are ignored, because they may be correct. So
+are assignments that use the variable itself (`RANK=${RANK:-0}`).
 """
 
 import re
@@ -11,10 +11,11 @@ from collections.abc import Iterator, Sequence
 from ....runtime.system.frozen_dataclass import dataclass
 from ...spec.job_spec import JobSpec
 from ._programs import leading_assignments, program_name, starts_training
-from ._shell import ShellCommand, has_compound_commands, shell_text, split_into_commands
+from ._shell import ShellCommand, shell_text, split_into_commands
 
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _EXPORTS = ("export", "declare", "typeset")
+_OPEN, _CLOSE = ("if", "for", "while", "until", "case", "select", "{"), ("fi", "done", "esac", "}")
 _TESTS = ("[", "[[", "((", "test", "grep", "command", "type")
 
 
@@ -58,20 +59,21 @@ def variables_set_by_command(command: Sequence[str]) -> dict[str, str]:
     return {name: value for name, value in assignments.items() if not re.search(rf"\$\{{?{name}\b", value)}
 
 
-def _text_assignments(commands: Sequence[ShellCommand]) -> dict[str, str]:
-    if has_compound_commands(commands):
-        return {}
-    training = [index for index, command in enumerate(commands) if command.words and _may_train(command.words)]
+def _text_assignments(found: Sequence[ShellCommand]) -> dict[str, str]:
+    training = [index for index, command in enumerate(found) if command.words and _may_train(command.words)]
     last = max(training, default=-1)
-    result = dict[str, str]()
-    for index, command in enumerate(commands[: last + 1]):
-        words, before = command.words, commands[index - 1] if index else None
-        if before and (before.join == "||" or _is_condition(before)):
-            continue
-        if program_name(words) in _EXPORTS and (words[0] == "export" or "-x" in words):
+    result, depth = dict[str, str](), 0
+    for index, command in enumerate(found[: last + 1]):
+        before = found[index - 1] if index else None
+        depth += sum(word in ("(", *_OPEN) for word in command.typed[:1])
+        is_sure = depth == 0 and not (before and (before.join == "||" or _is_condition(before)))
+        words = command.words
+        if is_sure and program_name(words) in _EXPORTS and (words[0] == "export" or "-x" in words):
             result |= _parse_assignments(words[1:])
-        elif index == last:
+        elif index == last and is_sure:
             result |= _parse_assignments(leading_assignments(command.typed)) | variables_set_by_command(words)
+        depth -= sum(word == ")" for word in command.typed) + sum(word in _CLOSE for word in command.typed[:1])
+        depth = max(depth, 0)
     return result
 
 

@@ -1,4 +1,4 @@
-"""The words of the command and of its shell text: JC3003, JC3010, JC3014 to JC3016."""
+"""The words of the command and of its shell text: JC3003, JC3010, JC3013 to JC3016."""
 
 import posixpath
 import re
@@ -14,6 +14,8 @@ from ._shell import (
     blank_quoted_text,
     find_broken_continuations,
     is_command_in_one_word,
+    nested_bash_texts,
+    position_of_unclosed_quote,
     quote_for_bash,
     shell_text,
 )
@@ -42,7 +44,7 @@ def check_command_in_one_word(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagn
         text = " ".join(spec.command)
         in_shell = " ".join(derive.rank_command(replace(spec, command=tuple(text.split(" ")))))
         hint = f"-- {quote_for_bash(['bash', '-c', in_shell])}"
-        if _has_unclosed_quote(text):  # no shell can read it
+        if position_of_unclosed_quote(text) is not None:  # no shell can read it
             hint = f"-- {quote_for_bash(text.split())}"
         elif not re.search(r"[^\w ./:=,@%+'\"-]", blank_quoted_text(text)) and "\\" not in text:  # needs no shell
             hint = f"-- {text}; or, for a shell, {hint}"
@@ -50,14 +52,23 @@ def check_command_in_one_word(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagn
         yield Diagnostic("JC3010", title, because, hint, key="command", judgment=True)
 
 
-def _has_unclosed_quote(text: str) -> bool:
-    return bool(re.search("['\"]", blank_quoted_text(text)))
+def check_open_quote(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
+    """JC3013: `bash -c 'python train.py --note "abc'`: an unclosed quote in a shell's text."""
+    results = ((text, position_of_unclosed_quote(text)) for text in nested_bash_texts(spec.command))
+    text, position = next((result for result in results if result[1] is not None), ("", None))
+    if position is not None:
+        line = text[position:].split("\n", 1)[0]
+        title = f"unclosed quote: `{line[:40]}{'…' if len(line) > 40 else ''}`"
+        because = "the shell finds no closing quote before the end of the text, and runs nothing"
+        hint = "close the quote, or escape it with a backslash"
+        yield Diagnostic("JC3013", title, because, hint, key="command", judgment=True)
 
 
 def check_broken_continuation(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     """JC3014: `train.py \\ # all GPUs` in a shell's text: a backslash before a blank does not continue the line."""
-    text = shell_text(spec.command)
-    if not (broken := find_broken_continuations(text)):
+    results = ((text, find_broken_continuations(text)) for text in nested_bash_texts(spec.command))
+    text, broken = next((result for result in results if result[1]), ("", []))
+    if not broken:
         return
     start, end = broken[0]
     next_line = text[end:].split("\n", 1)[0].strip()
@@ -69,7 +80,8 @@ def check_broken_continuation(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagn
     for start, end in reversed(broken):
         mended = f"{mended[:start]}\\\n{mended[end:]}"
     words = [mended if word == text else word for word in spec.command or ()]
-    yield Diagnostic("JC3014", title, because, f"-- {quote_for_bash(words)}", key="command", judgment=True)
+    hint = f"-- {quote_for_bash(words)}" if mended in words else "remove the whitespace after the backslash"
+    yield Diagnostic("JC3014", title, because, hint, key="command", judgment=True)
 
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)

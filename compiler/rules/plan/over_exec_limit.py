@@ -13,6 +13,7 @@ from ...spec.job_spec import JobSpec
 MOST_OF_ONE = 131_072  # bytes per string, with its final NUL
 MOST_OF_ALL = (2 << 20) - (256 << 10)  # leaves room for the node's and jobc's own variables
 _POINTER = 8
+_PATHS = 24 << 10  # bytes that jobctl adds to a rank's command under mpirun: the paths of Python, jobctl and code
 _TEMPLATES = ("torchrun", "accelerate", "torch_distributed_launch")  # launchers for which jobctl doubles every $
 
 
@@ -35,6 +36,22 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
         largest = max(words, key=words.__getitem__)
         because = f"Linux limits the total to 2 MiB, which leaves {MOST_OF_ALL:,} bytes for the job"
         yield _too_large_diagnostic(f"command and env are {total:,} bytes long in total", because, _spec_key(largest))
+    elif not too_long and plan.launcher == "mpirun":
+        yield from _check_mpirun_limits(plan, command)
+
+
+def _check_mpirun_limits(plan: LaunchPlan, command: list[str]) -> Iterator[Diagnostic]:
+    """Yield JC2019 for the command, which is quoted in one variable, and for the list of nodes, which is one word."""
+    quoted = sum(_size_for_exec(word.replace("'", "'\\''")) + 2 for word in command) + _PATHS
+    if quoted > MOST_OF_ONE:
+        because = f"launcher=mpirun passes the command in one variable, which Linux limits to {MOST_OF_ONE:,} bytes"
+        yield _too_large_diagnostic(f"the quoted command is {quoted - _PATHS:,} bytes long", because, "command")
+    nodes = plan.topology.nodes
+    hosts = nodes * _size_for_exec(f"jobc-{nodes}:{plan.topology.procs}")
+    if hosts > MOST_OF_ONE:
+        because = f"mpirun gets the list of nodes as one argument, which Linux limits to {MOST_OF_ONE:,} bytes"
+        title = f"{nodes:,} nodes with launcher=mpirun"
+        yield Diagnostic("JC2019", title, because, "launcher=torchrun", key="launcher")
 
 
 def _size_for_exec(text: str) -> int:

@@ -8,8 +8,6 @@ from ...diagnostics.diagnostic import Diagnostic, Severity
 from ...frontend.observed_files import record_no_answer, record_program_lookup
 from ...plan.derive import runs_user_code
 from ...spec.job_spec import JobSpec
-from ..plan._programs import program_name, strip_command_prefix
-from ..plan._shell import shell_text
 
 
 def check_code_without_commit(spec: JobSpec) -> Iterator[Diagnostic]:
@@ -45,15 +43,14 @@ def check_password_in_repository(spec: JobSpec) -> Iterator[Diagnostic]:
 
 
 def check_bash_lines(spec: JobSpec) -> Iterator[Diagnostic]:
-    """JC2024: lines of the job's own, or the text of a `bash -c` command, that bash cannot parse."""
-    scripts = {key: ["\n".join(getattr(spec, key))] for key in ("setup", "before", "per_node", "after")}
-    scripts["then"] = list(spec.then)
-    if program_name(strip_command_prefix(spec.command or ())) in ("bash", "dash", "sh"):
-        scripts["command"] = [shell_text(spec.command)]
-    if any(map(any, scripts.values())):
+    """JC2024: lines of `setup`, `before`, `per_node`, `then` or `after` that bash cannot parse."""
+    keys = ("setup", "before", "per_node", "then", "after")
+    if any(getattr(spec, key) for key in keys):
         record_program_lookup("bash")
-    for key, texts in scripts.items():
-        errors = [bash_syntax.syntax_error(f"{text}\n") for text in texts if text]
+    for key in keys:
+        lines = getattr(spec, key)
+        scripts = lines if key == "then" else ["\n".join(lines)]
+        errors = [bash_syntax.syntax_error(f"{script}\n") for script in scripts if script]
         if None in errors:
             record_no_answer("bash")
             title = f"{key}: not checked, because bash did not respond within {bash_syntax.TIMEOUT_S} s"

@@ -36,17 +36,17 @@ def check_nul_character(spec: JobSpec) -> Iterator[Diagnostic]:
 
 def check_reserved_variable(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC2018: a rank variable whose name is used by the artifact's scripts or by bash itself."""
-    entries = [("env", name, name) for name in spec.env]
+    entries = [("env", name, name, shell_names.node_script_variables) for name in spec.env]
     for name, ref in spec.secrets.items():
-        entries.append(("secrets", name, name))
+        entries.append(("secrets", name, name, shell_names.script_variables))
         kind, _, variable = ref.partition(":")
         if kind == "env" and variable != name:
-            entries.append(("secrets", name, variable))
-    for section, name, used in entries:
+            entries.append(("secrets", name, variable, shell_names.script_variables))
+    for section, name, used, names in entries:
         title = f"{section}.{name}: reserved name, because bash or the scripts use {used}"
         if shell_names.is_bash_variable(used):
             because = "bash sets this variable itself, makes it read-only, or behaves differently when it is set"
-        elif used != used.upper() and used in shell_names.script_variables():
+        elif used != used.upper() and used in names():
             because = "a script in the artifact uses a variable with this name"
         else:
             continue

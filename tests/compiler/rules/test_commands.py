@@ -65,6 +65,11 @@ RUN = "torchrun --nproc-per-node=4 train.py"
         (["lightning", "run", "model", "--devices", "8", "train.py"], "lightning"),
         (in_shell(f"cat > c.yaml <<EOF\nlr: 1 # don't\nEOF\n{RUN}"), "torchrun"),
         (in_shell(f"cat <<<EOF\n{RUN}\nEOF"), "torchrun"),
+        (in_shell(f"# <<EOF\necho '<<EOF' $((1<<n))\n{RUN}\nEOF"), "torchrun"),
+        (["env", "-S", RUN], "torchrun"),
+        (["env", "-i", f"-vSX=1 {RUN}"], "torchrun"),
+        (["env", f"--split-string=-u Y {RUN}", "--lr", "1"], "torchrun"),
+        (["env", "-S", f"bash -c 'cd /x; {RUN}'"], "torchrun"),
         (["xvfb-run", "-a", "-s", "-screen 0 640x480x24", *RUN.split()], "torchrun"),
         (["tini", "-s", "--", "gosu", "user", *RUN.split()], "torchrun"),
         (["dumb-init", *RUN.split()], "torchrun"),
@@ -88,8 +93,10 @@ def test_a_launcher_is_seen_behind_what_starts_it(command: list[str], launcher: 
     [
         ["python", "train.py", "-m", "torch.distributed.run"],
         ["env", "X=torchrun", "python", "train.py"],
+        ["env", "-u", "torchrun", "python", "train.py"],
         in_shell("echo torchrun train.py"),
         in_shell("echo '; torchrun train.py'; python train.py"),
+        in_shell("timeout torchrun python train.py"),
         in_shell("LAUNCHER=torchrun python train.py"),
         in_shell("which torchrun && python train.py"),
         in_shell("python -m mypackage --module -m torch.distributed.run"),
@@ -104,11 +111,19 @@ def test_a_launcher_is_seen_behind_what_starts_it(command: list[str], launcher: 
         ["tune", "run", "lora_finetune_single_device", "--config", "x"],
         ["fabric", "consolidate", "x"],
         in_shell("cat > c.yaml <<EOF\ntorchrun x\nEOF\nexec python train.py"),
+        in_shell("cat > a <<'E F' <<-B; python train.py\ndon't; torchrun x\nE F\n\ttorchrun y\n\tB\nls"),
+        in_shell("x=$(cat <<EOF\n)torchrun\ntorchrun x\nEOF\n); python train.py"),
+        ["uv", "run", "--with", "torchrun", "train.py"],
         ["uv", "pip", "install", "torchrun"],
+        ["env", "-S", "X=torchrun python train.py", "torchrun"],
         ["env", "-S", "torchrun 'unclosed"],
+        ["xvfb-run", "-e", "torchrun", "python", "train.py"],
+        ["gosu", "torchrun", "python", "train.py"],
         in_shell("echo $(which torchrun); python train.py"),
         in_shell("python train.py --with $(which torchrun)"),
         ["python", "-m", "composer.train", "--x", "composer"],
+        ["conda", "run", "-n", "torchrun", "python", "train.py"],
+        ["nsys", "profile", "-o", "torchrun", "python", "train.py"],
     ],
 )
 def test_the_name_of_a_launcher_elsewhere_is_none(command: list[str]) -> None:
@@ -277,6 +292,8 @@ def test_what_only_looks_like_a_secret_in_a_command_is_none(command: tuple[str, 
         "python -m mypackage.train |& tee log",
         "echo pipefail; python train.py | tee log",
         "echo set -o pipefail; python train.py | tee log",
+        "set -o pipefail; set +o pipefail; python train.py | tee log",
+        "python train.py | tee log; set -o pipefail",
         "cd x && torchrun train.py | tee log",
         "srun python train.py --date true | tee log",
         "srun ./train | tee log",
@@ -286,11 +303,15 @@ def test_what_only_looks_like_a_secret_in_a_command_is_none(command: tuple[str, 
         "nohup env X=1 python train.py | tee log",
         "apptainer exec --nv image.sif python train.py | tee log",
         "$PYTHON train.py | tee log",
+        "(cd src; python train.py; touch done) 2>&1 | tee log",
+        "{ date; python train.py; } 2>&1 | tee log",
+        "for i in 1 2; do python train.py --seed $i; done | tee log",
+        "if true; then python train.py; fi | tee log",
         "python prep.py; python train.py | tee log",
         "python train.py <<EOF | tee log\nlr: 1\nEOF",
         "./run.sh | tee log",
         "cd x && ./run 2>&1 | tee log",
-        "bash -x scripts/run.sh --lr 1 | grep -v warn | tee log",
+        "bash -x scripts/run.sh --lr 1 | grep -v warn | tee log; echo done",
     ],
 )
 def test_a_pipe_that_hides_the_status_is_told(text: str) -> None:
@@ -339,6 +360,10 @@ def test_a_pipe_whose_status_is_kept_or_that_trains_nothing_is_not(command: tupl
         (in_shell("python t.py | tee l"), "bash -o pipefail -c 'python t.py | tee l'"),
         (("env", "X=1", *in_shell("python t.py | tee l")), "env X=1 bash -o pipefail -c 'python t.py | tee l'"),
         (("uv", "run", *in_shell("python t.py | tee l")), "uv run bash -o pipefail -c 'python t.py | tee l'"),
+        (
+            ("env", "-iS", "X=1 bash -c 'python t.py | tee l'"),
+            "env -i X=1 bash -o pipefail -c 'python t.py | tee l'",
+        ),
         (("/bin/sh", "-c", "python t.py | tee l"), "bash -o pipefail -c 'python t.py | tee l'"),  # dash 0.5.12 has none
     ],
 )
@@ -377,17 +402,22 @@ def status(text: str, path: Path) -> int:
         "python train.py\ncp -r out /nfs/out\n",
         "python train.py; sleep 5  # for the log",
         "set +e; python train.py; kill $(cat mon.pid)",
+        "set -e; set +o errexit; python train.py; true",
         "python train.py; pkill -f monitor.py",
         "python train.py; rc=$?",
         "python train.py; rc=$?; echo ended with $rc",
         "python train.py; rm -f lock; exit 0",
         "python train.py || echo failed",
         "set -e; python train.py || echo failed; sync",
+        "set -e; python train.py && touch ok; sync",
+        "if python train.py; then touch ok; fi; sync",
+        "for i in 1 2; do python train.py --seed $i; done; /bin/cp -r out /nfs/out",
         "python a.py & python b.py & wait",
         "set -e; python a.py & python b.py & wait",
         "python train.py &",
         "python monitor.py & python train.py; kill $!",
         "python train.py & sleep 5; disown",
+        "(cd src; python train.py; nvidia-smi)",
         "python train.py; sync  # the program's output",
         "python train.py <<EOF\nexit 1\nEOF\nsync",
     ],
@@ -452,12 +482,47 @@ def test_a_loop_until_it_succeeds_and_another_program_at_the_end_are_left_alone(
 @pytest.mark.parametrize(("options", "fires"), [("-c", 1), ("-ec", 0), ("-lc", 1), ("-euxc", 0)])
 def test_a_shell_that_stops_keeps_the_status(options: str, fires: int) -> None:
     assert len(found("JC3009", "bash", options, "python train.py; sync")) == fires
+    assert len(found("JC3009", "bash", options, "set +e; python train.py; sync")) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "rest"),
+    [
+        ("python3 train.py --note 'it is", "'it is"),
+        ('python3 train.py --note "abc', '"abc'),
+        ("echo it's\npython3 train.py", "'s"),
+        ("python3 train.py <<'END'\n'\nEND\nls \"x", '"x'),
+        ("bash -c 'python3 train.py --note \"a'", '"a'),
+    ],
+)
+def test_a_quote_without_an_end_is_told(text: str, rest: str) -> None:
+    (told,) = found("JC3013", *in_shell(text))
+    assert told.title == f"unclosed quote: `{rest}`"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "python3 train.py <<'END'\n\"(\nEND",
+        "python3 train.py # don't (stop",
+        "python3 train.py --note it\\'s \"it's\" 'a \"' $'it\\'s'",
+        'python3 train.py --note "$(echo "it\'s")"',
+        "echo ${#x} $# ${x#a}; python3 train.py",
+        'python3 train.py --note "${NOTE:-"it\'s"}"',
+        "python3 train.py <<E/F\nit's\nE/F",
+        "python3 train.py <<$X\nit's\n$X",
+        "python3 train.py <<E'O'F\nit's\nEOF",
+        "python3 train.py <<EOF\nit's",
+    ],
+)
+def test_a_quote_that_only_looks_open_is_not(text: str) -> None:
+    assert not found("JC3013", *in_shell(text))
 
 
 @pytest.mark.parametrize("options", [["-c"], ["-lc"], ["-eo", "pipefail", "-c"], ["--rcfile", "a", "-c"], ["-c", "-e"]])
 def test_the_text_of_a_shell_is_behind_its_own_options(options: list[str]) -> None:
-    assert found("JC2024", "bash", *options, "python3 train.py 'a")
-    assert not found("JC2024", "bash", "run.sh", *options, "python3 train.py 'a"), "then they are the script's"
+    assert found("JC3013", "bash", *options, "python3 train.py 'a")
+    assert not found("JC3013", "bash", "run.sh", *options, "python3 train.py 'a"), "then they are the script's"
 
 
 @pytest.mark.parametrize(
@@ -488,3 +553,8 @@ def test_a_backslash_before_a_blank_continues_no_line(text: str, mended: str | N
 def test_a_backslash_before_a_blank_at_the_end_is_a_word() -> None:
     (told,) = found("JC3014", *in_shell("python3 train.py --a 1 \\ \n"))
     assert told.title == "the command ends with a blank argument"
+
+
+def test_a_backslash_before_a_blank_is_found_within_a_shell_as_well() -> None:
+    (told,) = found("JC3014", *in_shell("bash -c 'python3 train.py \\ \n --lr 1'"))
+    assert told.hint == "remove the whitespace after the backslash"

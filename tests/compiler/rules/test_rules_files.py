@@ -14,15 +14,24 @@ FORMS = {
     "a function": "def check(plan, options):\n    yield plan",
     "a function with a name": "def check_hosts(plan, options):\n    yield plan",
     "any arguments": "def check(*arguments):\n    yield arguments[0]",
+    "a partial function": "from functools import partial\n\ndef _rule(key, plan, options):\n    yield plan\n\n"
+    "check = partial(_rule, 'nodes')",
+    "decorated": "from ._shared import quietly\n\n@quietly\ndef check(plan, options):\n    yield plan",
 }
 MISTAKES = {
     "def chek(plan, options):\n    yield plan": "has no function check or check_NAME",
     "from ._shared import check_shared": "has no function check or check_NAME",
     "def check(plan):\n    yield plan": "check must take 2 arguments: ",
     "def check(plan, options, *, key):\n    yield plan": "check must take 2 arguments: ",
-    "check = None": "has no function check or check_NAME",
+    "check = None": "check is not a function",
+    "def check(plan, options):\n    yield plan\n\ndef checks(plan):\n    yield plan": "checks is neither",
 }
 SHARED = """
+def quietly(rule):
+    def wrapped(*arguments):
+        yield from rule(*arguments)
+    return wrapped
+
 def check_shared(plan, options):
     yield plan
 """

@@ -27,7 +27,7 @@ def test_every_variable_that_launch_sh_has_in_the_end_is_known(tmp_path: Path, w
     command = ["bash", str(node), "0", "train"]
     shown = subprocess.run(command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True, check=True).stdout
     own = {name for name in shown.split() if re.search("[a-z]", name)}
-    assert own >= {"rank", "payload", "launch", "here"} and own - shell_names.script_variables() == set()
+    assert own >= {"rank", "payload", "launch", "here"} and own - shell_names.node_script_variables() == set()
 
 
 @pytest.mark.parametrize(

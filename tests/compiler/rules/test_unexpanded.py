@@ -172,7 +172,7 @@ def test_the_shell_for_a_command_in_one_word_starts_what_jobc_starts(command: st
 def test_of_a_command_in_one_word_no_form_is_hinted_that_breaks(command: str, hint: str) -> None:
     (told,) = found("JC3010", command)
     assert told.hint == hint
-    assert not any(found(code, *shlex.split(hint.replace("$'", "'"))[1:]) for code in ("JC2024", "JC3010"))
+    assert not any(found(code, *shlex.split(hint.replace("$'", "'"))[1:]) for code in ("JC3010", "JC3013"))
 
 
 @pytest.mark.parametrize("command", ["python train.py | tee log", "python train.py --lr $LR", "bash a.sh && bash b.sh"])

@@ -35,6 +35,7 @@ def told(command: tuple[str, ...]) -> list[Diagnostic]:
         (in_shell("declare -x RANK=0; bash -c 'exec python t.py'"), ["JC2006"]),
         (in_shell("cat <<EOF\nexport X=1\nEOF\nexport LOCAL_RANK=0; python t.py"), ["JC2006"]),
         (("env", "CUDA_VISIBLE_DEVICES=0", "python", "t.py"), ["JC3006"]),
+        (("env", "-S", "CUDA_VISIBLE_DEVICES=0 python t.py"), ["JC3006"]),
         (("env", "NCCL_NET=", *in_shell("CUDA_VISIBLE_DEVICES=0 exec python t.py")), ["JC3004", "JC3006"]),
     ],
 )

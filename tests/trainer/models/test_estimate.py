@@ -132,8 +132,11 @@ SMALL_GPT, SMALL_MLP = GptConfig("gpt", 3, 4, 64, 32, 0.0), MlpConfig("mlp", 96,
 @pytest.mark.parametrize("model", [SMALL_GPT, SMALL_MLP], ids=["gpt", "mlp"])
 @pytest.mark.parametrize(
     ("policy", "least"),
-    [("TRANSFORMER_BASED_WRAP", 0), ("NO_WRAP", 0), ("SIZE_BASED_WRAP", 10**8)],
-)
+    [
+        ("TRANSFORMER_BASED_WRAP", 0), ("NO_WRAP", 0),
+        *(("SIZE_BASED_WRAP", least) for least in (1, 5000, 10_000, 30_000, 100_000, 10**8)),
+    ],
+)  # fmt: skip
 def test_what_fsdp_has_whole_is_what_the_trainer_wraps(model: GptConfig | MlpConfig, policy: Any, least: int) -> None:
     sharding = FsdpConfig("fsdp", True, policy, (), least, False, "FULL_STATE_DICT", True)
     data = {"kind": "stdlib_bytes" if model.kind == "gpt" else "digits"}
