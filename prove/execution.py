@@ -32,8 +32,8 @@ TESTS = tuple(f"tests/{name}.py" for name in (
     "backends/test_preflight", "backends/test_setup_lines", "backends/test_skypilot", "backends/test_skypilot_bucket",
     "backends/test_skypilot_verbs", "backends/test_slurm_refusals", "backends/test_slurm_restarts",
     "backends/test_slurm_sweeps", "backends/test_slurm_tasks", "backends/test_steps", "prove/test_on_hosts",
-    "runtime/test_caches", "runtime/test_exit_codes", "runtime/test_launchers", "runtime/test_restarts",
-    "runtime/test_runs", "runtime/test_stopping",
+    "runtime/test_caches", "runtime/test_code_of_runs", "runtime/test_exit_codes", "runtime/test_launchers",
+    "runtime/test_restarts", "runtime/test_runs", "runtime/test_stopping",
 ))  # fmt: skip
 MUCH, QUICK, MOST_S = 5, 3, 30.0  # tests of each kind per mutant; most seconds of any but the first
 TIMEOUT_S = 120  # timeout for a test that hangs

@@ -14,23 +14,17 @@ that torch checks are found by trying values.
 
 from __future__ import annotations
 
-import collections.abc
-import enum
-import inspect
 import json
 import os
 import sys
-import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("DS_ACCELERATOR", "cpu")
 
-import torch
 from accelerate.commands.config.config_args import ClusterConfig
 from accelerate.commands.launch import launch_command_parser
 from accelerate.utils import DynamoBackend, PrecisionType
@@ -38,22 +32,15 @@ from deepspeed.comm.config import CommsLoggerConfig
 from deepspeed.compile.config import CompileConfig
 from deepspeed.inference.config import WeightQuantConfig
 from deepspeed.monitor.config import DeepSpeedMonitorConfig
-from deepspeed.ops.adagrad import DeepSpeedCPUAdagrad
-from deepspeed.ops.adam import DeepSpeedCPUAdam, FusedAdam
-from deepspeed.ops.lamb import FusedLamb
-from deepspeed.ops.lion import DeepSpeedCPULion, FusedLion
-from deepspeed.runtime import config, constants, lr_schedules, precision_config
-from deepspeed.runtime.config_utils import DeepSpeedConfigModel
-from deepspeed.runtime.engine import DeepSpeedEngine
+from deepspeed.runtime import config, constants, precision_config
 from deepspeed.runtime.model_checkpointing import constants as checkpoint_constants
 from deepspeed.runtime.tensor_parallel.config import TPTrainingConfig
 from deepspeed.runtime.zero.config import DeepSpeedZeroConfig
 from deepspeed.utils.config import DeepSpeedThroughputTimerConfig
+from engine_types import KINDS, Table, any_case, deprecated_keys, kind_of, model_keys  # beside this file
+from optimizer_tables import optimizers, schedulers, torch_optimizers
 
 FILE = Path(__file__).parents[1] / "compiler" / "launchers" / "accelerate" / "engine_tables.json"
-Table = dict[str, Any]
-KINDS = {bool: "bool", int: "int", float: "number", str: "text", Path: "text"}
-SAMPLES = {"text": "x", "list": ["x"], "mapping": {}}
 MODELS: dict[str, Any] = {  # section of deepspeed.json -> its model
     "zero_optimization": DeepSpeedZeroConfig,
     "fp16": precision_config.DeepSpeedFP16Config,
@@ -67,80 +54,6 @@ MODELS: dict[str, Any] = {  # section of deepspeed.json -> its model
     **{name: field.annotation for name, field in DeepSpeedMonitorConfig.model_fields.items()},
 }
 SECRETS = {"comet": "api_key"}  # Comet reads it from COMET_API_KEY; no secret belongs in an artifact's files
-
-
-# ---- DeepSpeed: pydantic models --------------------------------------------------------------------------------------
-
-
-def is_model(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, DeepSpeedConfigModel)
-
-
-def kind_of(annotation: Any) -> Any:
-    """Return an annotation's type in the file's words, or "" if JSON cannot express it. A model yields its keys."""
-    origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
-    if is_model(annotation):
-        return model_keys(annotation)
-    if origin in (typing.Union, types.UnionType):
-        kinds = [kind_of(argument) for argument in inner if argument is not type(None)]
-        sections = [kind for kind in kinds if isinstance(kind, dict)]
-        return sections[0] if sections else " or ".join(dict.fromkeys(filter(None, kinds)))
-    if origin is typing.Literal:
-        return "|".join(inner)
-    if origin is not None:
-        annotation = origin
-    if annotation in (Any, object, inspect.Parameter.empty):
-        return "any"
-    if not isinstance(annotation, type):
-        return "any"
-    if issubclass(annotation, enum.Enum):
-        return "int" if issubclass(annotation, int) else "|".join(member.value for member in annotation)
-    if issubclass(annotation, Mapping):
-        return "mapping"
-    if issubclass(annotation, (list, tuple, typing.Sequence)) and annotation is not str:
-        return "list"
-    return next((word for kind, word in KINDS.items() if issubclass(annotation, kind)), "")
-
-
-def model_keys(model: Any) -> Table:
-    """Return every field name of a DeepSpeed model, and its alias, because both are accepted."""
-    table: Table = {}
-    for name, field in model.model_fields.items():
-        kind = kind_of(field.annotation)
-        if isinstance(kind, str):
-            kind = with_bounds(kind, field.metadata)
-            extra_kinds = [
-                word for word, sample in SAMPLES.items() if word not in kind and accepts(model, name, sample)
-            ]
-            kind = " or ".join(filter(None, [kind, *extra_kinds])) if kind != "any" else kind
-        table |= dict.fromkeys([name, *([field.alias] if field.alias else [])], kind or "auto")
-    return table
-
-
-def accepts(model: Any, name: str, value: Any) -> bool:
-    try:
-        model(**{name: value})
-    except (ValueError, TypeError, AssertionError):
-        return False
-    return True
-
-
-def with_bounds(kind: str, metadata: Iterable[Any]) -> str:
-    signs = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
-    bounds = [
-        (sign, getattr(constraint, name))
-        for constraint in metadata
-        for name, sign in signs.items()
-        if hasattr(constraint, name)
-    ]
-    return kind + "".join(f"{sign}{bound:g}" for sign, bound in bounds)
-
-
-def deprecated_keys(model: Any, section: str) -> dict[str, str]:
-    extras = {name: field.json_schema_extra or {} for name, field in model.model_fields.items()}
-    return {
-        f"{section}.{name}": extra.get("new_param", "") for name, extra in extras.items() if extra.get("deprecated")
-    }
 
 
 # ---- DeepSpeed: plain dictionaries -----------------------------------------------------------------------------------
@@ -210,10 +123,6 @@ OTHERS: Table = {  # read elsewhere
 }
 
 
-def any_case(words: Iterable[str]) -> str:
-    return "~" + "|".join(sorted(word for word in words if word))
-
-
 def deepspeed_keys() -> Table:
     read = Recorder(READ)
     config.DeepSpeedConfig(read)
@@ -245,143 +154,6 @@ def removed_keys() -> dict[str, str]:
     zero = {f"zero_optimization.{key}": text for key, text in config._REMOVED_ZERO_CONFIG_KEYS.items()}
     messages = {**config._REMOVED_TOP_LEVEL_CONFIG_KEYS, **zero}
     return {key: text.partition(" See http")[0].strip().rstrip(".") for key, text in messages.items()}
-
-
-# ---- DeepSpeed: optimizers and schedulers ----------------------------------------------------------------------------
-
-POINTS = (-1.0, -1e-9, 0.0, 1e-9, 0.5, 1 - 1e-9, 1.0, 1 + 1e-9, 2.0)  # candidates for bounds, and values beside them
-
-
-def parameters(of: Any, *leave_out: str) -> Table:
-    """Return keyword -> type for a constructor."""
-    declared = inspect.signature(of).parameters.values()
-    hints = typing.get_type_hints(vars(of)["__init__"], localns=vars(collections.abc))
-    skipped = {"self", "params", "model_params", "optimizer", "defaults", *leave_out}
-    return {
-        parameter.name: parameter_kind(hints.get(parameter.name, parameter.annotation), parameter.default)
-        for parameter in declared
-        if parameter.name not in skipped and parameter.kind is not parameter.VAR_KEYWORD
-    }
-
-
-def parameter_kind(annotation: Any, default: Any) -> str:
-    if annotation is inspect.Parameter.empty and default not in (None, inspect.Parameter.empty):
-        annotation = type(default)
-    kind = str(kind_of(annotation) or "any")
-    kind = "number" if kind in ("int", "int or number", "number or int") else kind
-    return f"{kind} or list" if kind == "number" and isinstance(default, tuple) else kind
-
-
-def torch_optimizers() -> dict[str, Table]:
-    members = {name: member for name, member in vars(torch.optim).items() if isinstance(member, type)}
-    deepspeed_names = config.DEEPSPEED_OPTIMIZERS
-    return {
-        name: bounded(member)
-        for name, member in sorted(members.items())
-        if issubclass(member, torch.optim.Optimizer)
-        and member is not torch.optim.Optimizer
-        and name.lower() not in deepspeed_names
-    }
-
-
-def bounded(optimizer: Any) -> Table:
-    """Return the parameters() of a torch optimizer, with the bounds that its constructor checks."""
-
-    def works(name: str, value: float) -> bool:
-        try:
-            optimizer([torch.nn.Parameter(torch.zeros(1))], **{name: value})
-        except (ValueError, TypeError):
-            return False
-        return True
-
-    return {
-        name: kind + (bounds_of(partial(works, name)) if kind == "number" else "")
-        for name, kind in parameters(optimizer).items()
-    }
-
-
-def bounds_of(works: Callable[[float], bool]) -> str:
-    results = [works(point) for point in POINTS]
-    if True not in results:
-        return ""
-    first, last = results.index(True), len(results) - 1 - results[::-1].index(True)
-    signs = [(">=", ">", first, -1)] if first else []
-    signs += [("<=", "<", last, 1)] if last < len(results) - 1 else []
-    return "".join(
-        f"{closed}{POINTS[index]:g}" if POINTS[index] in (-1, 0, 0.5, 1, 2) else f"{open_}{POINTS[index + step]:g}"
-        for closed, open_, index, step in signs
-    )
-
-
-def either(*tables: Table) -> Table:
-    """Return the keys of all tables. If two tables disagree about a type, it is `any`."""
-    names = dict.fromkeys(name for table in tables for name in table)
-    kinds = {name: {table[name] for table in tables if name in table} for name in names}
-    return {name: type_names.pop() if len(type_names) == 1 else "any" for name, type_names in kinds.items()}
-
-
-def optimizers() -> dict[str, Table]:
-    """Return name -> params. DeepSpeed's own are in lower case; `adam torch_adam` is Adam and AdamW with torch_adam."""
-    chosen = {"torch_adam": "bool", "adam_w_mode": "bool", "fp32_optimizer_states": "bool"}  # read by the engine
-    rejected = ("max_grad_norm", "adamw_mode")  # by DeepSpeedEngine._configure_basic_optimizer
-    fused = {**either(parameters(DeepSpeedCPUAdam, *rejected), parameters(FusedAdam, *rejected)), **chosen}
-    plain = {**bounded(torch.optim.AdamW), **chosen}
-    muon = dict.fromkeys((*DeepSpeedEngine._MUON_HALF_KEYS, "muon_lr", "adam_lr"), "number") | {"ns_method": "text"}
-    mup = {"decoupled_wd": "bool"}  # mup/optim.py 1.0.0; the rest is passed to torch's optimizer
-    deepspeed = {
-        "adam": fused,
-        "adamw": fused,
-        "adam torch_adam": plain,
-        "adagrad": either(parameters(DeepSpeedCPUAdagrad), parameters(torch.optim.Adagrad)),
-        "lamb": parameters(FusedLamb, *rejected),
-        "lion": either(parameters(DeepSpeedCPULion), parameters(FusedLion)),
-        "muon": {**either(fused, plain), **muon},  # it drops unknown keys
-        "muadam": {**bounded(torch.optim.Adam), **mup},
-        "muadamw": {**bounded(torch.optim.AdamW), **mup},
-        "musgd": {**bounded(torch.optim.SGD), **mup},
-    }
-    assert {name.split()[0] for name in deepspeed} == set(config.DEEPSPEED_OPTIMIZERS)
-    return deepspeed | torch_optimizers()
-
-
-NEEDED = {
-    "cycle_min_lr": 0.1, "cycle_max_lr": 0.2, "total_num_steps": 9, "T_max": 9, "T_0": 9, "step_size": 3, "gamma": 0.5,
-    "milestones": [2, 4], "base_lr": 0.1, "max_lr": 0.2, "total_steps": 9,
-}  # fmt: skip
-
-
-def schedulers() -> dict[str, Table]:
-    members = vars(torch.optim.lr_scheduler)
-    base = torch.optim.lr_scheduler.LRScheduler
-    names = [name for name, member in members.items() if isinstance(member, type) and issubclass(member, base)]
-    torch_names = sorted(name for name in {*names, "ReduceLROnPlateau"} if name[0] != "_" and members[name] is not base)
-    deepspeed = {name: getattr(lr_schedules, name) for name in lr_schedules.VALID_LR_SCHEDULES}
-    return {
-        name: scheduler(member) for name, member in ({name: members[name] for name in torch_names} | deepspeed).items()
-    }
-
-
-def scheduler(of: Any) -> Table:
-    """Return the parameters() of a scheduler.
-
-    A rate may be a list with one value per group, and some words may be other scalars.
-    """
-    accepted = inspect.signature(of).parameters
-    needed = {name: value for name, value in NEEDED.items() if name in accepted}
-
-    def takes(name: str, value: Any) -> bool:
-        optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], momentum=0.9)
-        try:
-            of(optimizer, **{**needed, name: value})
-        except (ValueError, TypeError, AttributeError, KeyError):
-            return False
-        return True
-
-    others = {"number": ("list", [0.1]), "text": ("scalar", 0)}
-    return {
-        name: f"{kind} or {others[kind][0]}" if kind in others and takes(name, others[kind][1]) else kind
-        for name, kind in parameters(of).items()
-    }
 
 
 # ---- accelerate ------------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Create a run folder, or a run's next attempt. If the program ends before keep() is called, everything is removed.
 
-In:  a Place; for the next attempt, also a Run that find_run_to_continue() has checked.
+In:  a Place; for the next attempt, also a Run that find_run_to_continue() in run_to_continue.py has checked.
 Out: RUN/artifact/ATTEMPT (a read-only copy of the artifact, or a link to an earlier one), RUN/state/run, RUN/logs,
      RUN/control. If it raises Failure, it leaves nothing behind.
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 import sys
 import tempfile
 import time
@@ -20,8 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from ..exit_codes import DATA_BROKEN
-from ..run_folder.artifact_copies import JOB_FILE, copy_number_by_attempt, copy_read_only, link_previous_copy_if_equal
+from ..run_folder.artifact_copies import copy_read_only, link_previous_copy_if_equal
 from ..run_folder.removal import remove_folder, remove_own_folder
 from ..run_folder.run import (
     RecordedProcess,
@@ -35,18 +33,14 @@ from ..run_folder.submitted_values import NO_VALUES, SubmittedValues
 from ..system.failure import Failure
 from ..system.private_folder import is_replaceable_only_by_user, private_folder
 from ..system.processes import identify_this_process
-from ..system.text import printable
-from ..system.values import read_settings
-from .artifact_location import RUN_ID, Place, is_complete_run, require_own_run
+from .artifact_location import RUN_ID, Place, is_complete_run
 from .engine import Engine
 from .live_runs import live_run_ids
+from .run_to_continue import describe_differences
 
 MAKING = ".making"
 MOST_TRIES = 5  # attempts to find a free run ID, of which two submits in one second may draw the same
 SPACE_HINT = "check permissions and free space, or set JOBC_RUN_ROOT to another folder"
-WRITTEN = ("state", "exit", "logs", "metrics", "control", "starts")  # folders to which the next attempt writes
-TORCHRUN_LOGS = "logs/torchrun"  # torchrun creates links in this folder, and writes to a new subfolder each time
-MODEL_KEYS = ("  model.", "  model:")
 Returned = TypeVar("Returned")
 
 
@@ -204,31 +198,13 @@ def temporary_run(place: Place, engine: Engine, folder: Path | None = None) -> N
     return new
 
 
-def find_run_to_continue(place: Place, engine: Engine, named: str) -> Run:
-    """Return the run to continue. Raises Failure if this user or this artifact may not continue it."""
-    run = require_own_run(place.choose_run(named))
-    if irregular := _find_irregular_entry(run.path):
-        title = f"{irregular} in run {run.id} is not a regular file"
-        raise Failure(title, "remove that file, then resume; jobc did not create it", DATA_BROKEN)
-    state = engine.state_now(run)
-    if state.name == "unknown":
-        raise Failure(state.reason or state.text, "try again when the engine responds")
-    if state.is_live:
-        title = f"run {run.id} is live{run.describe_remote_node()}"
-        raise Failure(title, "stop the run with jobctl stop, or start a new run with jobctl submit without --resume")
-    _require_same_identity(place, run)
-    if state.name == "done":
-        print(f"run {run.id} is done: attempt {(run.attempt or 0) + 1} runs the program again")
-    return run
-
-
 def create_next_attempt(place: Place, engine: Engine, run: Run, new_code: bool) -> NewRun:
     """Create the next attempt of a run. new_code: whether the caller will copy the code again. Raises Failure."""
     last = run.attempt or 0
     new = NewRun(place, engine, run, last + 1)
     with _discarded_on_error(new):
         new.copy_artifact()
-        changed = _describe_differences(run, last, place.artifact, "spec")
+        changed = describe_differences(run, last, place.artifact, "spec")
         if changed:
             print(f"changed since attempt {last}:\n{changed}")
             _write_file(run.path / "state/changes", f"attempt {new.attempt}\n{changed}\n", os.O_APPEND)
@@ -251,76 +227,6 @@ def _note_code(new: NewRun, new_code: bool) -> None:
     elif has_code:
         more = "; --new-code copies it again" if new.engine.can_replace_code else ""
         print(f"using the code copied at the first start, in {quote_shell_word(str(run.path / 'code'))}{more}")
-
-
-# ---- whether a run may be continued
-
-
-def _require_same_identity(place: Place, run: Run) -> None:
-    changed = _describe_differences(run, run.attempt or 0, place.artifact, "identity")
-    if not changed:
-        return
-    hint = f"jobctl submit --fork {run.id} starts a new run with its weights"
-    if any(line.startswith(MODEL_KEYS) for line in changed.split("\n")):
-        hint = "without --resume, jobctl submit starts a new run; --fork needs weights of the same model"
-    raise Failure(f"this spec differs from that of run {run.id}:\n{changed}", hint, DATA_BROKEN)
-
-
-def _describe_differences(run: Run, attempt: int, artifact: Path, name: str) -> str:
-    """Return a line `  KEY: OLD -> NEW` for each `KEY = VALUE` that differs between the two artifacts.
-
-    name: record in job.json, identity or spec. Raises Failure if one artifact has no such record.
-    """
-    old, new = (
-        dict(line.partition(" = ")[::2] for line in _read_record(folder, name))
-        for folder in (run.path / "artifact" / str(attempt), artifact)
-    )
-    lines = [
-        f"  {key}: {old.get(key, '(not set)')} -> {new.get(key, '(not set)')}"
-        for key in sorted({*old, *new})
-        if old.get(key) != new.get(key)
-    ]
-    return printable("\n".join(lines))
-
-
-def _read_record(artifact: Path, name: str) -> list[str]:
-    lines = read_settings(artifact / JOB_FILE).get(name)
-    if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
-        title = f"{artifact} was compiled by an earlier jobc: its {JOB_FILE} has no {name}"
-        raise Failure(title, "without --resume, jobctl submit starts a new run", DATA_BROKEN)
-    return lines
-
-
-def _find_irregular_entry(run: Path) -> str:
-    """Return the path, relative to the run, of an entry to which the next attempt would write although it is neither a
-    file nor a folder, or "" if there is none. A named pipe would block the attempt. Through a symbolic link, the
-    attempt could write to any of this user's files. In artifact/, only jobc's own links count as folders.
-    """
-    copies = {f"artifact/{attempt}" for attempt in copy_number_by_attempt(run)}
-    for path, mode in _walk_entries(run / "artifact", "artifact", 1):
-        if path not in copies and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-            return path
-    for name in WRITTEN:
-        for path, mode in _walk_entries(run / name, name, 2):
-            if not path.startswith(f"{TORCHRUN_LOGS}/") and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-                return path
-    for pattern in ("state/node_*", "state/resume", "state/run", "logs/*.log", "metrics/*.jsonl"):
-        for file in sorted(run.glob(pattern)):
-            if not stat.S_ISREG(file.lstat().st_mode):
-                return file.relative_to(run).as_posix()
-    return ""
-
-
-def _walk_entries(folder: Path, name: str, depth: int) -> Iterator[tuple[str, int]]:
-    """Yield the path and mode of a folder and of everything in it, `depth` levels deep. Follows no links."""
-    try:
-        mode = folder.lstat().st_mode
-        yield name, mode
-        names = sorted(os.listdir(folder)) if depth and stat.S_ISDIR(mode) else []
-    except OSError:
-        return
-    for entry in names:
-        yield from _walk_entries(folder / entry, f"{name}/{entry}", depth - 1)
 
 
 # ---- the folder of a new run

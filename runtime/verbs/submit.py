@@ -15,7 +15,8 @@ from typing import Any
 
 from ..engines.artifact_location import Place
 from ..engines.engine import Engine
-from ..engines.new_run import create_next_attempt, create_run, find_run_to_continue
+from ..engines.new_run import create_next_attempt, create_run
+from ..engines.run_to_continue import find_run_to_continue
 from ..engines.starting_engine import StartingEngine, copy_user_code, starting_engine
 from ..run_folder.submitted_values import NO_VALUES, SubmittedValues, check_values
 from ..system.command_line import Parser

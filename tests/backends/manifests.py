@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -29,6 +30,12 @@ def codes(*words: str) -> list[str]:
 def strictly(item: dict[str, Any], version: str) -> str:
     """Return the error of a real decoder for that kind, or ""; a custom resource has one version of models."""
     return problem(item, version) or invalid(item)
+
+
+def lone_pod(files: Mapping[str, str]) -> dict[str, Any]:
+    """The pod that jobctl shell creates."""
+    pod: dict[str, Any] = json.loads(json.loads(files[".jobc/job.json"])["lone_pod"])
+    return pod
 
 
 def pod_specs(node: Any) -> Iterator[dict[str, Any]]:

@@ -42,6 +42,12 @@ time.sleep(float(sys.argv[2]))
 """
 
 
+def call_kubectl(runner: PodRunner, *words: str) -> str:
+    """Return the output of kubectl, which must exit with 0."""
+    environment = {**os.environ, "KUBECONFIG": str(runner.kubeconfig)}
+    return subprocess.run([KUBECTL, *words], env=environment, check=True, capture_output=True, text=True).stdout
+
+
 @dataclass
 class Job:
     """An artifact, its scripts, and the storage that only its pods can access."""
@@ -56,6 +62,15 @@ class Job:
         command = [str(self.artifact / "jobctl"), verb, *words]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
         return done.returncode, done.stdout + done.stderr
+
+    def resume(self) -> None:
+        """Resume the run, and wait until the ranks of both nodes are up in attempt 1."""
+        code, output = self("submit", "--resume", self.run.name)
+        assert code == 0, output
+        self.wait_until_up(4, attempt=1)
+
+    def kubectl(self, *words: str) -> str:
+        return call_kubectl(self.runner, *words)
 
     @property
     def name(self) -> str:
@@ -102,9 +117,6 @@ class Rack:
 
     def clear(self) -> None:
         """Remove all objects, so that the next test has free nodes."""
-        path = f"{os.path.dirname(KUBECTL)}:{os.environ['PATH']}"
-        environment = {**os.environ, "PATH": path, "KUBECONFIG": str(self.runner.kubeconfig)}
-        command = [KUBECTL, "delete", "trainjobs,jobsets,jobs", "--all", "--cascade=foreground"]
-        subprocess.run(command, env=environment, capture_output=True, check=True)
+        call_kubectl(self.runner, "delete", "trainjobs,jobsets,jobs", "--all", "--cascade=foreground")
         for job in self.made:
             wait_for(lambda job=job: not job.pods(), "no pods")

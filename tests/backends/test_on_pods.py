@@ -126,9 +126,7 @@ def test_stop_ends_a_trainjob_with_0_and_a_resume_goes_on(make: Make) -> None:
     job.wait_until_up(4, attempt=0)
     code, said = job("stop")
     assert code == 0 and "stopped by jobctl stop" in said, said
-    code, said = job("submit", "--resume", job.run.name)
-    assert code == 0, said
-    job.wait_until_up(4, attempt=1)
+    job.resume()
     assert job("stop", "--now")[0] == 0
 
 
@@ -242,9 +240,7 @@ def test_stop_ends_all_with_0_and_a_resume_goes_on(make: Make) -> None:
     assert code == 0 and "stopped by jobctl stop" in said, said
     assert len(job.pods("Succeeded")) == len(job.pods()) == 2
     assert (job.run / "control" / "STOP").exists()
-    code, said = job("submit", "--resume", job.run.name)
-    assert code == 0, said
-    job.wait_until_up(4, attempt=1)
+    job.resume()
     assert not (job.run / "control" / "STOP").exists()
     assert job("stop", "--now")[0] == 0
 
@@ -253,17 +249,13 @@ def test_a_job_deleted_by_hand_stays_deleted_and_can_go_on(make: Make) -> None:
     job = make(program="0 200")
     assert job("submit")[0] == 0
     job.wait_until_up(4, attempt=0)
-    environment = {**os.environ, "KUBECONFIG": str(job.runner.kubeconfig)}
-    command = [KUBECTL, "delete", "job", job.name, "--cascade=foreground"]
-    subprocess.run(command, env=environment, check=True, capture_output=True)
+    job.kubectl("delete", "job", job.name, "--cascade=foreground")
     assert not job.pods()
     said = job("status", "--all")[1]
     assert "it was deleted by hand" in said and "only in the run's storage" in said and "failed" not in said, said
     said = job("status")[1]
     assert "stopped early (exit 75)" in said and "deleted by hand" in said, "as its nodes have said on the storage"
-    code, said = job("submit", "--resume", job.run.name)
-    assert code == 0, said
-    job.wait_until_up(4, attempt=1)
+    job.resume()
     assert job("stop", "--now")[0] == 0
 
 
@@ -273,9 +265,7 @@ def test_a_job_that_ended_and_went_unseen_is_told_by_its_storage(make: Make) -> 
     job = make(program="65 60 0")
     assert job("submit")[0] == 0
     wait_for(lambda: bool({"Complete", "Failed"} & {*conditions(job)}), "the end")
-    environment = {**os.environ, "KUBECONFIG": str(job.runner.kubeconfig)}
-    command = [KUBECTL, "delete", "job", job.name, "--cascade=foreground"]
-    subprocess.run(command, env=environment, check=True, capture_output=True)
+    job.kubectl("delete", "job", job.name, "--cascade=foreground")
     said = job("status", "--all")[1]
     assert "only in the run's storage" in said and "failed" not in said, said
     said = job("status")[1]
@@ -299,14 +289,13 @@ def test_pods_that_no_node_can_hold_are_explained_and_removed(make: Make) -> Non
 
 def test_kubectl_apply_by_hand_makes_its_own_run(make: Make) -> None:
     job = make(program="0 0")
-    environment = {**os.environ, "KUBECONFIG": str(job.runner.kubeconfig)}
-    apply = [KUBECTL, "apply", "-f", job.artifact / "job.yaml"]
-    subprocess.run(apply, env=environment, check=True, capture_output=True)
-    again = subprocess.run(apply, env=environment, check=True, capture_output=True, text=True).stdout
+    apply = ("apply", "-f", str(job.artifact / "job.yaml"))
+    job.kubectl(*apply)
+    again = job.kubectl(*apply)
     assert again.count("unchanged") == 3, again
     wait_for(lambda: len(job.pods("Succeeded")) == 2, "the end")
     assert job.run.name.startswith("kubernetes-")
-    subprocess.run([KUBECTL, "delete", "job", job.name], env=environment, check=True, capture_output=True)
+    job.kubectl("delete", "job", job.name)
     code, said = job("submit", "--wait")
     assert code == 0, said  # the ConfigMap and the Service were still there
 

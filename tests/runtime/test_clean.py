@@ -1,12 +1,10 @@
-"""clean: which old runs are removed, which are always kept, and what is left of runs that lose checkpoints.
+"""clean: which old runs are removed, how, and which are always kept.
 
 Only jobctl clean at a terminal, and stand-ins for an engine's clients, are started.
 """
 
 from __future__ import annotations
 
-import errno
-import json
 import os
 import pty
 import re
@@ -27,48 +25,10 @@ from jobc.runtime.engines.engine import Answer, Engine, Job
 from jobc.runtime.run_folder import removal
 from jobc.runtime.run_folder.run import Run
 from jobc.runtime.run_folder.run_secrets import secrets_folder_of_run
-from jobc.runtime.system.command_line import run_verb_until_ended
 from jobc.runtime.verbs import clean
-from jobc.runtime.verbs.old_checkpoints import CheckpointState, compare_with_manifest
-from jobc.tests.checkpoints import newest_verified
-from jobc.trainer.checkpoint import store
 
-from .test_status import RECORD, kubernetes, make_job, make_run, node, slurm
-
-FOUR = ("a", "b", "c", "d")
-ENDED = {"attempt": 0, "ended": 5, "exit": 0}
-
-
-class Old:
-    """An artifact of job demo in `folder`, and its finished runs a to d, the newest last."""
-
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self.folder, self.runs, self.capsys = folder, folder / "runs/demo", capsys
-        self.artifact = folder / "artifacts/demo/local"
-        (self.artifact / ".jobc").mkdir(parents=True)
-        self.set()
-        monkeypatch.setattr(sys, "argv", [str(self.artifact / "jobctl")])
-        for age, name in enumerate(FOUR):
-            self.add(name, age=100 - age)
-
-    def set(self, **settings: object) -> None:
-        tree = {"job": "demo", "runs": "runs", "backend": "local", "nodes": 1, "place": "demo/local", **settings}
-        (self.artifact / ".jobc/job.json").write_text(json.dumps(tree))
-
-    def add(self, name: str, age: float = 0, init_from: str = "", **state: object) -> Run:
-        about = f"job=demo\ncreated={int(time.time())}\ninit_from={init_from}\n"
-        run = make_run(self.folder, name, state__run=about, state__node_00=node(**{**ENDED, **state}))
-        os.utime(run.path / "artifact", (time.time() - age,) * 2)
-        return run
-
-    def clean(self, *words: str) -> tuple[int, str]:
-        """Run clean. Return its exit code and output."""
-        code = run_verb_until_ended(clean.main, [*words])
-        printed = self.capsys.readouterr()
-        return code, printed.out + printed.err
-
-    def names(self) -> list[str]:
-        return sorted(path.name for path in self.runs.iterdir())
+from .old_runs import FOUR, Old, size_of
+from .sample_runs import RECORD, kubernetes, make_job, make_run, node, slurm
 
 
 @pytest.fixture
@@ -205,10 +165,6 @@ def test_what_a_killed_clean_left_is_removed_by_the_next(old: Old) -> None:
     assert old.names() == [".not a run.removed", *FOUR]
 
 
-def size_of(old: Old) -> str:
-    return subprocess.run(["du", "-sh", old.runs / "b"], capture_output=True, text=True, check=True).stdout.split()[0]
-
-
 def test_secrets_go_with_their_run(old: Old, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("JOBC_SECRETS_ROOT", raising=False)
@@ -253,106 +209,6 @@ def test_a_link_in_the_place_of_a_folder_is_not_followed(tmp_path: Path) -> None
         removal.remove_tree("run", parent)
     os.close(parent)
     assert (tmp_path / "precious/x").is_dir() and (tmp_path / "run").is_symlink()
-
-
-# ---- checkpoints
-
-
-def checkpoints(run: Path, *val_losses: float) -> Path:
-    for step, val_loss in enumerate(val_losses, 1):
-        store.save_checkpoint(
-            run / "checkpoints", step, {"weights.pt": b"w" * 5000, "rng.pt": b"r"}, keep=9, val_loss=val_loss
-        )
-    return run / "checkpoints"
-
-
-def thin(old: Old) -> tuple[int, str]:
-    return old.clean("--keep", "1", "--keep-checkpoints", "--yes")
-
-
-def left_in(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
-
-
-def test_old_runs_may_keep_their_last_and_best_checkpoint(old: Old) -> None:
-    folder = checkpoints(old.runs / "a", 3, 1, 2, 2, 2)
-    (folder.parent / "mine.bin").write_text("of my own program")
-    checkpoints(old.runs / "d", 3, 1, 2, 2, 2)  # the newest run
-    code, output = thin(old)
-    assert code == 0 and "done (exit 0): step_00000004 step_00000003 step_00000001\n" in output
-    assert "removed a/checkpoints/step_00000004\n" in output and old.names() == [*FOUR]
-    assert left_in(folder) == ["best", "step_00000002", "step_00000005"]
-    assert (folder / "best").resolve() == folder / "step_00000002"
-    assert newest_verified(folder)[0] == folder / "step_00000005"
-    assert {path.name for path in folder.parent.iterdir()} >= {"artifact", "state", "mine.bin"}
-    assert len(list((old.runs / "d/checkpoints").glob("step_*"))) == 5
-
-
-def test_the_last_checkpoint_that_stays_is_a_sound_one(old: Old) -> None:
-    folder = checkpoints(old.runs / "a", 1, 2, 3)
-    (folder / "step_00000003/weights.pt").write_bytes(b"x" * 5000)
-    assert thin(old)[0] == 0 and left_in(folder) == ["best", "step_00000001", "step_00000002"]
-    for file in folder.glob("step_*/rng.pt"):
-        file.write_bytes(b"all damaged")
-    assert thin(old) == (0, "nothing to remove\n")
-    (folder / "step_00000001").rename(folder / ".step_00000001.removed")  # by a clean that was killed
-    assert thin(old)[1].endswith("removed a/checkpoints/.step_00000001.removed\n")
-
-
-def test_a_checkpoint_that_the_disk_does_not_give_stays(old: Old) -> None:
-    folder = checkpoints(old.runs / "a", 3, 2, 1, 2, 2)
-    unread, damaged = folder / "step_00000005/weights.pt", folder / "step_00000004/weights.pt"
-    unread.unlink()
-    unread.symlink_to("/proc/self/mem")  # EIO when it is read, as of a disk that is ill
-    with pytest.raises(OSError, match="Input/output error"):
-        unread.read_bytes()
-    damaged.unlink()
-    (folder / "step_00000002/weights.pt").unlink()
-    code, output = thin(old)
-    assert code == 0 and "step_00000005 cannot be read, so it is kept\n" in output
-    assert left_in(folder) == ["best", "step_00000003", "step_00000005"]
-    unread.unlink()
-    unread.symlink_to("/not/mounted/weights.pt")
-    assert "step_00000005 cannot be read, so it is kept\n" in thin(old)[1] and (folder / "step_00000005").exists()
-
-
-def test_a_disk_is_asked_twice(old: Old, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = checkpoints(old.runs / "a", 1, 2, 3)
-    opened, failed = os.fdopen, []
-
-    def fdopen(descriptor: int, *words: Any) -> Any:
-        if not failed and os.readlink(f"/proc/self/fd/{descriptor}").endswith("step_00000003/rng.pt"):
-            failed.append(descriptor)
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        return opened(descriptor, *words)
-
-    monkeypatch.setattr(os, "fdopen", fdopen)
-    assert thin(old)[0] == 0 and failed
-    assert left_in(folder) == ["best", "step_00000001", "step_00000003"]
-
-
-def test_the_checkpoints_of_another_folder_stay(old: Old, tmp_path: Path) -> None:
-    elsewhere = checkpoints(old.runs / "a", 1, 2, 3).rename(tmp_path / "elsewhere")
-    (old.runs / "a/checkpoints").symlink_to(elsewhere)
-    assert thin(old) == (0, "nothing to remove\n") and len(left_in(elsewhere)) == 4
-
-
-@pytest.mark.parametrize("is_declared", [False, True], ids=["of another size", "of the size in the manifest"])
-def test_a_file_that_is_all_hole_is_not_read_to_its_end(tmp_path: Path, is_declared: bool) -> None:
-    folder = checkpoints(tmp_path, 1) / "step_00000001"
-    os.truncate(folder / "weights.pt", 1 << 42)  # 4 TiB, an hour of zeros
-    if is_declared:
-        manifest = json.loads((folder / "MANIFEST.json").read_text())
-        manifest["files"]["weights.pt"]["size"] = 1 << 42
-        (folder / "MANIFEST.json").write_text(json.dumps(manifest))
-    assert compare_with_manifest(folder) is (CheckpointState.UNREAD if is_declared else CheckpointState.DAMAGED)
-
-
-@pytest.mark.parametrize("name", ["../../precious", "/etc/passwd", "..", ""])
-def test_a_manifest_names_only_files_of_its_folder(tmp_path: Path, name: str) -> None:
-    folder = checkpoints(tmp_path, 1) / "step_00000001"
-    (folder / "MANIFEST.json").write_text(json.dumps({"files": {name: {"size": 0, "sha256": ""}}}))
-    assert compare_with_manifest(folder) is CheckpointState.DAMAGED
 
 
 # ---- engines
@@ -435,8 +291,3 @@ def test_what_the_nodes_wrote_on_their_storage_is_theirs(tmp_path: Path, capsys:
     job = Job("demo", tmp_path, tmp_path / "runs/demo", {"storage": "shared", "storage_root": "/nodes"})
     assert SkypilotEngine(job).remove_outside_run_folder(make_run(tmp_path))
     assert capsys.readouterr().out == "  /nodes/demo/r on the nodes' storage is kept\n"
-
-
-def test_records_have_no_checkpoints_to_keep(old: Old) -> None:
-    with pytest.raises(clean.Failure, match="unknown option: --keep-checkpoints"):
-        clean.parser(kubernetes(old.folder)).parse_args(["--keep-checkpoints"])

@@ -21,7 +21,7 @@ from jobc.runtime.system.command_line import run_verb_until_ended
 from jobc.runtime.verbs import logs, preflight, shell, smoke, status, submit
 
 from .hosts_bed import Bed
-from .test_status import node
+from .sample_runs import node
 
 # It does what TASK/code.NODE says, else comes up and ends well
 TASK = """#!/bin/bash

@@ -20,7 +20,7 @@ from jobc.runtime.run_folder.run import Run
 from jobc.runtime.system.failure import Failure
 from jobc.runtime.verbs.run_rows import DiskUse, RunRow, format_age, format_size, make_run_row, measure_disk_use
 
-from .test_status import make_run, node
+from .sample_runs import make_run, node
 
 ENDED = {"ended": 5, "attempt": 0}
 METRICS = '{"step": 8, "loss": 2.00004}\n'

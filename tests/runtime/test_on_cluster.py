@@ -1,4 +1,4 @@
-"""Backend kubernetes: submit, preflight, smoke and reading the storage, against a stand-in for kubectl.
+"""Backend kubernetes: submit and the objects that it creates and deletes, against a stand-in for kubectl.
 
 No program is started. Behavior that only real pods show is tested in tests/backends/test_on_pods.py.
 """
@@ -9,163 +9,24 @@ import base64
 import json
 import os
 import re
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from jobc.backends.kubernetes.engine import cluster, object_creation, run_trial, storage_pod
-from jobc.backends.kubernetes.engine.kubernetes_engine import KubernetesEngine
+from jobc.backends.kubernetes.engine import object_creation
 from jobc.runtime.engines.artifact_location import Place
 from jobc.runtime.engines.engine import Answer
-from jobc.runtime.run_folder.run import Run
 from jobc.runtime.run_folder.submitted_values import SubmittedValues
-from jobc.runtime.system.command_line import run_verb_until_ended
 from jobc.runtime.system.failure import Failure
-from jobc.runtime.system.values import read_keys
-from jobc.runtime.verbs import preflight, shell, smoke, submit
+from jobc.runtime.verbs import preflight, submit
 
-KIND, TRAIN_JOB = "job.batch", "trainjob.trainer.kubeflow.org"
-CREATES = {"object": "demo-1a2b", "kind": KIND, "companions": "configmap,service"}
-MANIFESTS = """\
-apiVersion: v1
-data:
-  launch.sh: |
-    # ends in ---
-    export JOBC_NODE_LIST='demo-1a2b-[0-1]'
-kind: ConfigMap
-metadata:
-  name: demo-1a2b
----
-apiVersion: batch/v1
-kind: Job
-metadata:
-  annotations:
-    jobc/owner: ""
-  name: demo-1a2b
-spec:
-  env:
-  - name: JOBC_JOB_UID
-    value: none
-"""
-LONE_POD = json.dumps(
-    {
-        "kind": "Pod",
-        "metadata": {"name": "demo-1a2b-shell"},
-        "spec": {"volumes": [{"name": "files", "configMap": {"name": "demo-1a2b"}}]},
-    }
-)
-SHELL = "demo-1a2b-shell-0a0b0c"
+from .kubectl_stand_in import API, CREATES, DONE, LIVE, MANIFESTS, TRAIN_JOB, Demo
+
 RUNTIME = "trainer.kubeflow.org/v1alpha1\tTrainingRuntime\tdemo-1a2b\tuid-7\t41\n"
 TRAIN_MANIFESTS = "kind: TrainingRuntime\n---\nkind: TrainJob\n---\nkind: ConfigMap\n"
-LIVE = "uid-9\tann@host, run z\tbatch/v1\tJob\tdemo-1a2b\n"
-DONE = f"{LIVE}Complete\tx\ty\n"
-API = "delete --raw /apis/batch/v1/namespaces/ns/jobs"
-
-
-def named(text: str) -> str:
-    """The text with the same name for each pod beside the job."""
-    return re.sub(r"(?<=-shell-)[0-9a-f]{6}\b", "0a0b0c", text)
-
-
-class Kubectl:
-    """Stands in for kubectl; calls: its words without namespace and context, as one text each."""
-
-    def __init__(self) -> None:
-        self.calls: list[str] = []
-        self.created: list[str] = []  # manifests
-        self.found = ""  # the object, as Cluster.find_object() asks for it
-        self.companions = ""  # kinds beside the object, with their uids
-        self.made = ""  # the object after it was created
-        self.refusal, self.phase, self.codes, self.log = "", "Running", "", ""
-        self.on_companions: Callable[[], None] = lambda: None
-        self.reply: Callable[[str, str], Answer | None] = lambda call, text: None  # instead of what follows here
-
-    def ask(self, _: KubernetesEngine, words: list[str], text: str = "", **__: object) -> Answer:
-        place = ("--namespace=", "--context=") if words[1] != "config" else ()
-        call = named(" ".join(word for word in words[1:] if not word.startswith(place)))
-        if answer := self.reply(call, text):
-            return answer
-        self.calls.append(call)
-        if call.startswith("create"):
-            if self.refusal and self.refusal in text:
-                return Answer(1, "", f"error: {self.refusal} is refused\n")
-            if "--dry-run=server" not in call:
-                self.created.append(named(text))
-                self.found = self.made if call.endswith("{.metadata.uid}") else self.found
-            if call == "create --filename=-" and "ownerReferences" in text:
-                self.on_companions()
-        if call.startswith(f"{API}/"):
-            self.found = ""
-        return Answer(0, self._answer(call), "")
-
-    def _answer(self, call: str) -> str:
-        if call.startswith("config view"):
-            return "own"
-        if call.startswith("get pod "):
-            return json.dumps({"status": {"phase": self.phase}})
-        if call.startswith(("get job.batch", "get trainjob")):
-            return self.found
-        if call.startswith("get configmap"):
-            return self.companions if "=demo-1a2b " in call else ""
-        if call.endswith("{.metadata.uid}"):
-            return "uid-1"
-        return {"logs": self.log, "exec": self.codes}.get(call.split()[0], "")
-
-    def changes(self) -> list[str]:
-        """The calls that change something."""
-        return [call for call in self.calls if call.startswith(("create", "delete", "patch")) and "dry-run" not in call]
-
-
-class Demo:
-    """An artifact of job demo, with two nodes."""
-
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self.folder, self.capsys, self.kubectl = folder, capsys, Kubectl()
-        self.artifact = folder / "artifacts/demo/kubernetes"
-        (self.artifact / ".jobc").mkdir(parents=True)
-        (self.artifact / "job.yaml").write_text(MANIFESTS)
-        self.set()
-
-        def kubectl_ask(engine: KubernetesEngine, words: list[str], **more: Any) -> Answer:
-            return self.kubectl.ask(engine, words, **more)  # a test may replace it
-
-        monkeypatch.setattr(sys, "argv", [str(self.artifact / "jobctl")])
-        monkeypatch.setattr(Place, "engine", lambda place: KubernetesEngine(place.job))
-        monkeypatch.setattr(KubernetesEngine, "ask", kubectl_ask)
-        monkeypatch.setattr(cluster.shutil, "which", lambda _: "/bin/kubectl")
-        for module in (cluster, object_creation, storage_pod, run_trial):
-            monkeypatch.setattr(module.time, "sleep", lambda _: None)
-        monkeypatch.setenv("USER", "ann b")
-        monkeypatch.delenv("JOBC_RUN_ROOT", raising=False)
-
-    def set(self, **settings: Any) -> None:
-        tree = {
-            "job": "demo", "runs": "runs", "backend": "kubernetes", "nodes": 2, "storage": "shared",
-            "storage_root": "/shared/runs", "context": None, "namespace": "ns", "creates": CREATES,
-            "kinds": [KIND, TRAIN_JOB], "companions": [CREATES["companions"], "configmap"], "start_timeout_s": 3,
-            "place": "demo/kubernetes", "identity": [], "spec": [], "lone_pod": LONE_POD,
-        }  # fmt: skip
-        (self.artifact / ".jobc/job.json").write_text(json.dumps({**tree, **settings}))
-
-    def __call__(self, verb: Any, *words: str) -> tuple[int, str]:
-        """Run a verb. Return its exit code and output."""
-        code = run_verb_until_ended(verb.main, [*words])
-        printed = self.capsys.readouterr()
-        return code, printed.out + printed.err
-
-    def submit(self, *words: str) -> tuple[int, str]:
-        return self(submit, *words)
-
-    @property
-    def runs(self) -> list[str]:
-        return sorted(path.name for path in (self.folder / "runs/demo").glob("*"))
-
-    def record(self, run: str = "a", attempt: int = 0) -> dict[str, str]:
-        return read_keys(self.folder / f"runs/demo/{run}/state/job_{attempt}")
 
 
 @pytest.fixture
@@ -174,9 +35,6 @@ def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     yield made
     for folder in tmp_path.glob("runs/demo/*/artifact/*"):
         folder.chmod(0o755)
-
-
-# ---- submit
 
 
 def test_submit_creates_the_objects_and_records_them(demo: Demo) -> None:
@@ -425,119 +283,3 @@ def test_the_patch_of_a_runtime_names_its_uid(demo: Demo) -> None:
 def test_documents_are_cut_at_lines_of_their_own() -> None:
     config_map, others = object_creation.split_by_kind(MANIFESTS, "ConfigMap")
     assert config_map + "---\n" + others == MANIFESTS and "# ends in ---\n" in config_map
-
-
-# ---- checks and a shell
-
-
-def log(*lines: str) -> str:
-    return "".join(f"[pod/demo-1a2b-smoke-{line[0]}-x7z/node] {line[3:]}\n" for line in lines)
-
-
-@pytest.mark.parametrize("last", ["0", "71"])
-def test_smoke_prints_what_each_pod_does_and_removes_them(demo: Demo, last: str) -> None:
-    demo.kubectl.made = DONE
-    exits = ("jobc: payload exit code: 0", f"jobc: payload exit code: {last}")
-    demo.kubectl.log = log("1: all-reduce", f"1: {exits[1]}", "0: all-reduce", f"0: {exits[0]}")
-    assert demo(smoke) == (int(last != "0"), "0: all-reduce\n1: all-reduce\n")
-    manifests = "".join(demo.kubectl.created)
-    assert 'value: "smoke"}\n' in manifests and "name: demo-1a2b-smoke\n" in manifests
-    assert "JOBC_NODE_LIST='demo-1a2b-smoke-[0-1]'" in manifests
-    assert demo.kubectl.changes()[-1] == f"{API}/demo-1a2b --filename=-"
-
-
-def test_pods_that_do_not_end_are_removed_too(demo: Demo, monkeypatch: pytest.MonkeyPatch) -> None:
-    demo.kubectl.made = LIVE
-    monkeypatch.setattr(run_trial, "LONGER_S", -3)
-    code, output = demo(smoke)
-    assert code == 1 and "error: the pods have not ended after 0 s\n" in output
-    assert demo.kubectl.changes()[-1] == f"{API}/demo-1a2b --filename=-"
-
-
-def test_preflight_makes_a_table_of_what_the_pods_found(demo: Demo) -> None:
-    demo.kubectl.made = DONE
-    lines = ["0: ok\tdisk\tenough", "0: end", "1: ok\tdisk\tenough", "1: jobc: waiting", "1: end"]
-    exits = [f"{node}: jobc: payload exit code: 0" for node in (0, 1)]
-    demo.kubectl.log = log(*lines, *exits)
-    code, output = demo(preflight)
-    assert code == 0 and output.startswith("ok    the cluster accepts the job in namespace ns\n"), output
-    assert "ready: 2 nodes" in output and "waiting" not in output
-    demo.kubectl.log = log(*lines, exits[0])
-    assert demo(preflight)[0] == 1, "a pod did not say how it ended"
-
-
-def test_a_shell_without_a_live_run_is_in_a_pod_of_its_own(demo: Demo, monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[str] = []
-    module = sys.modules[KubernetesEngine.__module__]
-    monkeypatch.setattr(module, "run_attached_to_terminal", lambda words: started.append(named(" ".join(words))) or 3)
-    assert demo(shell, "--node", "1", "--", "true", "--all")[0] == 3
-    program = "python3 -I -S /jobc/files/start.py"
-    command = f"kubectl --namespace=ns exec --stdin {SHELL} --container=node -- {program} shell true --all"
-    assert started == [command]
-    assert demo.kubectl.changes()[-1] == f"delete --raw /api/v1/namespaces/ns/pods/{SHELL} --filename=-"
-    assert demo(shell, "--node", "2")[0] == 2
-
-
-def test_the_pod_of_a_shell_and_its_config_map_have_names_of_their_own(
-    demo: Demo, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys.modules[KubernetesEngine.__module__], "run_attached_to_terminal", lambda words: 0)
-    assert demo(shell)[0] == 0
-    pod, config_map = demo.kubectl.created
-    assert json.loads(pod)["metadata"] == {"name": SHELL, "labels": {"jobc/shell": "demo-1a2b"}}
-    assert json.loads(pod)["spec"]["volumes"] == [{"name": "files", "configMap": {"name": SHELL}}]
-    assert f"  name: {SHELL}\n" in config_map and "JOBC_NODE_LIST='demo-1a2b-[0-1]'" in config_map
-    owner = {"apiVersion": "v1", "kind": "Pod", "name": SHELL, "uid": "uid-1"}
-    assert f"ownerReferences: [{json.dumps(owner)}]" in config_map
-
-
-# ---- the storage of the runs
-
-
-def sent(demo: Demo, *names: str) -> tuple[KubernetesEngine, list[Run]]:
-    runs = []
-    for name in names:
-        assert demo.submit("--run-id", name)[0] == 0
-        runs.append(Run(demo.folder / "runs/demo" / name))
-    demo.kubectl.calls.clear()
-    engine = Place(demo.artifact).engine()
-    assert isinstance(engine, KubernetesEngine)
-    return engine, runs
-
-
-def test_runs_are_removed_through_one_pod(demo: Demo) -> None:
-    engine, runs = sent(demo, "a", "b")
-    assert [engine.remove_outside_run_folder(run) for run in runs] == [True, True]
-    removals = [call for call in demo.kubectl.calls if call.startswith("exec")]
-    assert removals == [f"exec {SHELL} --container=node -- rm -rf -- /shared/runs/demo/{name}" for name in "ab"]
-    assert sum('"kind": "Pod"' in text and "metadata:" not in text for text in demo.kubectl.created) == 1
-    engine.close()
-    assert demo.kubectl.calls[-1] == f"delete --raw /api/v1/namespaces/ns/pods/{SHELL} --filename=-"
-
-
-def test_a_run_stays_if_no_pod_starts_which_is_waited_for_once(demo: Demo) -> None:
-    engine, runs = sent(demo, "a", "b")
-    demo.kubectl.phase = "Pending"
-    assert [engine.remove_outside_run_folder(run) for run in runs] == [False, False]
-    assert sum(call.startswith("get pod ") for call in demo.kubectl.calls) == 4
-    assert f"pod {SHELL} has not started" in named(demo.capsys.readouterr().err)
-
-
-def test_a_run_in_a_bucket_is_removed_by_a_pod(demo: Demo) -> None:
-    demo.set(storage="object")
-    engine, runs = sent(demo, "a")
-    assert engine.remove_outside_run_folder(runs[0])
-    program = "python3 -I -S /jobc/files/start.py"
-    command = f"exec {SHELL} --container=node -- env JOBC_RUN_ID=a {program} bucket remove"
-    assert command in demo.kubectl.calls
-
-
-@pytest.mark.parametrize(("codes", "text"), [("0\n65\n", "failed (exit 65"), ("0\n", "it was deleted by hand")])
-def test_how_a_run_ended_whose_object_is_gone_is_on_its_storage(demo: Demo, codes: str, text: str) -> None:
-    engine, runs = sent(demo, "a")
-    demo.kubectl.codes = codes
-    assert "it was deleted by hand" in engine.state(runs[0]).text
-    engine.fetch("state", runs)
-    assert not demo.kubectl.changes()
-    engine.fetch("news", runs)
-    assert text in engine.state(runs[0]).text

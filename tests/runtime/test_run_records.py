@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobc.runtime.engines.new_run import _describe_differences
+from jobc.runtime.engines.run_to_continue import describe_differences
 from jobc.runtime.exit_codes import DATA_BROKEN
 from jobc.runtime.run_folder.run import Run
 from jobc.runtime.system.failure import Failure
@@ -19,7 +19,7 @@ def differences(folder: Path, before: object, now: object = NOW) -> str:
     for path, tree in (("runs/demo/a/artifact/0", before), ("artifacts/demo/local", now)):
         (folder / path / ".jobc").mkdir(parents=True)
         (folder / path / ".jobc/job.json").write_text(json.dumps(tree))
-    return _describe_differences(Run(folder / "runs/demo/a"), 0, folder / "artifacts/demo/local", "identity")
+    return describe_differences(Run(folder / "runs/demo/a"), 0, folder / "artifacts/demo/local", "identity")
 
 
 def test_equal_records_have_no_differences(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""status: what jobctl reads from run folders and asks of engines. No engine and no shell is started."""
+"""status: what jobctl reads from run folders, and which run it reports on. No engine and no shell is started."""
 
 from __future__ import annotations
 
@@ -10,74 +10,25 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from jobc.backends.kubernetes.engine.kubernetes_engine import KubernetesEngine
-from jobc.backends.kubernetes.engine.pods import why_pod_is_waiting
-from jobc.backends.skypilot.engine.skypilot_engine import SkypilotEngine
-from jobc.backends.slurm.engine.slurm_engine import SlurmEngine, why_job_is_pending
 from jobc.compiler.plugins.registry import find_plugins
 from jobc.runtime.engines.artifact_location import Place
-from jobc.runtime.engines.engine import Answer, Engine, Job, State
+from jobc.runtime.engines.engine import Engine
 from jobc.runtime.engines.live_runs import live_run_ids
 from jobc.runtime.run_folder.run import Run, last_progress, worst_code
 from jobc.runtime.system.failure import Failure
-from jobc.runtime.system.processes import identify_machine, process_start_time
 from jobc.runtime.system.values import number_or_none, read_keys, word_or_empty
 from jobc.runtime.verbs import status
 from tests.packed import write_program
 
+from .sample_runs import make_job, make_run, node
+
 RUNTIME = Path(status.__file__).parents[1]
 BACKENDS = RUNTIME.parent / "backends"
-
-
-def make_run(folder: Path, name: str = "r", **texts: str) -> Run:
-    """A run of job demo with one attempt; texts: files, with __ for a slash."""
-    run = folder / "runs/demo" / name
-    (run / "artifact/0").mkdir(parents=True)
-    for path, text in {"state__run": "job=demo\n", **texts}.items():
-        file = run / path.replace("__", "/")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-    return Run(run)
-
-
-def make_job(folder: Path, **settings: Any) -> Job:
-    artifact = folder / "artifacts/demo/x"
-    artifact.mkdir(parents=True, exist_ok=True)
-    return Job("demo", artifact, folder / "runs/demo", {"backend": "x", "nodes": 1, **settings})
-
-
-class Replying:
-    """Mixed into an engine, replies for its clients. reply: the words of a command -> what the client answers"""
-
-    reply: Callable[[Sequence[str]], Answer]
-
-    def ask(self, words: Sequence[str], *_: Any, **__: Any) -> Answer:
-        return self.reply(words)
-
-
-class ReplyingSlurm(Replying, SlurmEngine):
-    pass
-
-
-class ReplyingKubernetes(Replying, KubernetesEngine):
-    pass
-
-
-def node(**keys: object) -> str:
-    fields = {
-        **identify_machine(),
-        "pid": os.getpid(),
-        "start_ticks": process_start_time(os.getpid()),
-        "started": 1,
-        **keys,
-    }
-    return "".join(f"{key}={value}\n" for key, value in fields.items())
 
 
 def lines(engine: Engine, run: Run) -> list[str]:
@@ -217,250 +168,6 @@ def test_the_worst_code_deserves_attention() -> None:
     assert worst_code([0, 75, 69, 1, 71, 65]) == 65 and worst_code([0, 9]) == 1 and worst_code([]) is None
 
 
-# ---- Slurm
-
-
-def slurm(tmp_path: Path, printed: str = "", errors: str = "", code: int = 0, **settings: Any) -> ReplyingSlurm:
-    engine = ReplyingSlurm(make_job(tmp_path, **settings))
-    engine.reply = lambda _: Answer(code, printed, errors)
-    return engine
-
-
-@pytest.mark.parametrize(
-    ("printed", "record", "more", "text"),
-    [
-        ("7 PENDING Resources\n", "", {}, "queued as job 7: next in line, waiting for free nodes"),
-        ("7 RUNNING None\n", "", {}, "live, job 7"),
-        ("7 RUNNING None\n", "", {"control__STOP": ""}, "stopping, job 7"),
-        ("7 SUSPENDED None\n", "", {}, "job 7 is SUSPENDED"),
-        ("7 COMPLETED None\n", "exit=0\n", {}, "done (exit 0)"),
-        (
-            "7 CANCELLED None\n",
-            "exit=75\n",
-            {},
-            "job 7 was cancelled by hand after it saved; resume with jobctl submit --resume r",
-        ),
-        ("", "exit=1\n", {}, "failed (exit 1: crashed)"),
-        ("", "", {"control__STOP": ""}, "stopped by jobctl stop before it started, job 7"),
-        (
-            "7 NODE_FAIL None\n",
-            "",
-            {},
-            "failed: job 7 ended without recording an exit code as NODE_FAIL: cancelled by hand, or node lost",
-        ),
-        ("7 RUNNING None\n", "here=yes\nexit=0\n", {}, "done (exit 0)"),
-    ],
-)
-def test_a_slurm_job_is_one_of_these(
-    tmp_path: Path, printed: str, record: str, more: dict[str, str], text: str
-) -> None:
-    run, engine = make_run(tmp_path, state__job_0=f"job_id=7\n{record}", **more), slurm(tmp_path, printed)
-    engine.prepare([run])
-    assert engine.state(run).text == text
-
-
-def test_slurm_that_does_not_answer_leaves_the_state_unknown(tmp_path: Path) -> None:
-    run = make_run(tmp_path, state__job_0="job_id=7\n")
-    engine = slurm(tmp_path, errors="slurm_load_jobs error: Unable to contact slurm controller", code=1)
-    engine.prepare([run])
-    assert engine.state(run).text == "unknown, because Slurm does not respond: Unable to contact slurm controller"
-    assert engine.state(run).is_live
-
-
-@pytest.mark.parametrize("forged", ["--user=root", "1 --me", "$(id)", ""])
-def test_squeue_gets_no_option_from_a_record(tmp_path: Path, forged: str) -> None:
-    run, engine = make_run(tmp_path, state__job_0=f"job_id={forged}\n"), slurm(tmp_path)
-    engine.reply = lambda words: pytest.fail(f"asked {words}")
-    engine.prepare([run])
-    assert engine.state(run).name == "failed"
-
-
-def test_reasons_of_squeue_are_explained() -> None:
-    assert why_job_is_pending("ReqNodeNotAvail, UnavailableNodes:n1").startswith("the job requests nodes that are down")
-    assert why_job_is_pending("QOSMaxJobsPerUserLimit").endswith("(QOSMaxJobsPerUserLimit)")
-    assert why_job_is_pending("Brand-New") == "Brand-New"
-
-
-# ---- Kubernetes
-
-RECORD = "uid=u\nobject=demo\nkind=job\ncompanions=configmap\nnodes=2\ncontext=\nnamespace=ns\nexit=\nreason=\n"
-
-
-def kubernetes(tmp_path: Path, conditions: str = "", pods: str = "", uid: str = "u") -> ReplyingKubernetes:
-    settings = {"kinds": ["job"], "companions": ["configmap"], "storage_root": "/runs", "storage": "shared", "nodes": 2}
-    engine = ReplyingKubernetes(make_job(tmp_path, **settings))
-
-    def reply(words: Sequence[str]) -> Answer:
-        assert [*words[:2]] == ["kubectl", "--namespace=ns"]
-        texts = {"job": f"{uid}\n{conditions}", "pods": listed(pods)}
-        return Answer(0, texts.get(words[3], "") if words[2] == "get" else "", "")
-
-    engine.reply = reply
-    return engine
-
-
-def pod(index: int, phase: str, code: str = "", init: str = "") -> str:
-    """A line of JSON, as kubectl lists a pod. code, init: exit code of the ranks' container and of an init container"""
-
-    def ended(name: str, code: str) -> list[Any]:
-        return [{"name": name, "state": {"terminated": {"exitCode": int(code)}}}] if code else []
-
-    labels = {"batch.kubernetes.io/job-completion-index": str(index)}
-    status = {"phase": phase, "containerStatuses": ended("node", code), "initContainerStatuses": ended("code", init)}
-    metadata = {"name": f"demo-{index}", "labels": labels, "creationTimestamp": str(index)}
-    return json.dumps({"metadata": metadata, "spec": {"nodeName": f"n{index}"}, "status": status}) + "\n"
-
-
-def listed(pods: str) -> str:
-    return f'{{"items": [{",".join(pods.splitlines())}]}}'
-
-
-@pytest.mark.parametrize(
-    ("conditions", "pods", "text"),
-    [
-        ("", pod(0, "Running") + pod(1, "Running"), "live, in namespace ns"),
-        ("", pod(0, "Running"), "live, 1 of 2 pods exist, in namespace ns"),
-        ("", pod(0, "Running") + pod(1, "Pending"), "starting, 1 of 2 pods are pending, in namespace ns"),
-        ("Suspended\tx\ty\n", "", "queued: job demo in namespace ns is suspended, by Kueue or by hand"),
-        ("Complete\t\t\n", "", "done (exit 0)"),
-        ("Failed\tDeadlineExceeded\tlate\n", "", "stopped early (exit 75)"),
-        ("Failed\tx\tcontainer failed with exit code 65 matching rule\n", "", "failed (exit 65: "),
-        ("Failed\tx\ty\n", pod(0, "Failed", "69") + pod(1, "Failed", "71"), "failed (exit 71: "),
-        # of a JobSet and a TrainJob, which do not name the exit code, and delete the pods that still run
-        ("Failed\tFailJobSetFailurePolicyAction\ty\n", pod(1, "Failed", "65"), "failed (exit 65: "),
-        ("Failed\tReachedMaxRestarts\ty\n", pod(0, "Failed", "75") + pod(1, "Failed", "69"), "failed (exit 69: "),
-    ],
-)
-def test_a_kubernetes_job_is_one_of_these(tmp_path: Path, conditions: str, pods: str, text: str) -> None:
-    run = make_run(tmp_path, state__job_0=RECORD)
-    assert kubernetes(tmp_path, conditions, pods).state(run).text.startswith(text)
-
-
-def test_how_a_kubernetes_job_ended_is_kept_for_when_its_object_is_gone(tmp_path: Path) -> None:
-    run = make_run(tmp_path, state__job_0=RECORD)
-    assert kubernetes(tmp_path, "Failed\tx\tno more tries\n", pod(0, "Failed", "1")).state(run).exit_code == 1
-    assert kubernetes(tmp_path, uid="").state(run).text == "failed (exit 1: crashed)"
-    assert read_keys(run.path / "state/job_0")["reason"] == "Failed x no more tries"
-
-
-def test_a_kubernetes_job_that_is_gone_is_not_called_failed(tmp_path: Path) -> None:
-    run, engine = make_run(tmp_path, state__job_0=RECORD), kubernetes(tmp_path, uid="another")
-    assert engine.state(run).name == "gone"
-    engine.record_end_from_node_codes(run, [0, 75])
-    assert engine.state(run).text == "stopped early (exit 75)"
-
-
-def test_a_job_whose_pods_were_deleted_ended_as_its_storage_says(tmp_path: Path) -> None:
-    run, engine = make_run(tmp_path, state__job_0=RECORD), kubernetes(tmp_path, "Failed\tx\tno more tries\n")
-    assert "job demo has failed, and its pods were deleted; its exit code is only in" in engine.state(run).text
-    engine.record_end_from_node_codes(run, [75, 75])
-    assert engine.state(run).text == "stopped early (exit 75)"
-
-
-def test_the_pods_of_another_object_of_that_name_are_not_those_of_the_run(tmp_path: Path) -> None:
-    run = make_run(tmp_path, state__job_0=f"{RECORD}exit=0\n")
-    for uid, lines in (("u", 1), ("another", 0)):
-        engine = kubernetes(tmp_path, "", pod(0, "Running"), uid)
-        assert len(list(engine.nodes(run, engine.state(run)))) == lines
-
-
-def test_a_context_that_left_the_kubeconfig_is_named_and_its_run_is_kept(tmp_path: Path) -> None:
-    run, engine = make_run(tmp_path, state__job_0=RECORD.replace("context=", "context=old")), kubernetes(tmp_path)
-    engine.reply = lambda _: Answer(1, "", 'error: context "old" does not exist\n')
-    why = "the kubeconfig no longer has a context old"
-    assert engine.state(run) == State("gone", why) and engine.why_not_removable(run) == why
-    assert not list(engine.nodes(run, engine.state(run)))
-
-
-WAITING = {
-    "containerStatuses": [{"name": "node", "state": {"waiting": {"reason": "PodInitializing"}}}],
-    "initContainerStatuses": [
-        {"name": "fetch", "state": {"waiting": {"reason": "ImagePullBackOff", "message": 'Back-off "x|y"'}}}
-    ],
-}
-
-
-@pytest.mark.parametrize(
-    ("status", "expected"),
-    [
-        ({}, ("", False)),
-        ({"containerStatuses": WAITING["containerStatuses"]}, ("PodInitializing", False)),
-        (WAITING, ('init container fetch: ImagePullBackOff: Back-off "x|y"', True)),
-        ({"conditions": [{"reason": "Unschedulable", "message": "0/3 nodes"}]}, ("0/3 nodes", False)),
-    ],
-)
-def test_why_a_pod_waits_is_what_must_be_mended(status: dict[str, Any], expected: tuple[str, bool]) -> None:
-    assert why_pod_is_waiting({"status": status}) == expected
-
-
-LOG = """\
-node 1, pod demo-1:
-jobc: rank 3 failed first (exit 1: KeyError: 'label_17'); the end of logs/rank_03.log:
-Traceback (most recent call last):
-  File "train.py", line 9, in <module>
-KeyError: 'label_17'
-jobc: exit 1: crashed
-"""
-SEEN = LOG.replace("jobc: rank", "a\nTraceback (most recent call last):\n  File x\nKeyError: 'label_17'\njobc: rank", 1)
-
-
-@pytest.mark.parametrize(
-    "log", [LOG, SEEN.replace("; the end of logs/rank_03.log:", ", see the end of logs/rank_03.log")]
-)
-def test_the_node_the_rank_and_the_traceback_of_the_first_failure_are_shown(tmp_path: Path, log: str) -> None:
-    run = make_run(tmp_path, state__job_0=RECORD, **{"logs__first_failure.txt": log})
-    engine = kubernetes(tmp_path, "Failed\tx\ty\n", pod(1, "Failed", "1"))
-    state = engine.state(run)
-    assert state.reason == "node 1: rank 3 failed first (exit 1: KeyError: 'label_17')"
-    notes = list(engine.notes(run, state))
-    assert (notes[0], notes[-1], len(notes)) == ("| Traceback (most recent call last):", "| KeyError: 'label_17'", 3)
-
-
-@pytest.mark.parametrize("forged", ["kind=secret", "kind=--all", "object=", "companions=secret"])
-def test_a_record_names_a_job_and_no_other_object(tmp_path: Path, forged: str) -> None:
-    run = make_run(tmp_path, state__job_0=f"{forged}\n{RECORD}")
-    with pytest.raises(Failure, match="has no valid object"):
-        kubernetes(tmp_path).state(run)
-
-
-# ---- SkyPilot
-
-
-def skypilot(tmp_path: Path, said: str, log: str = "") -> SkypilotEngine:
-    job = make_job(tmp_path, storage_root="~/runs", storage="node", cluster="c", nodes=2, end_is="look there")
-    engine = SkypilotEngine(job)
-    tables = {"queue": json.dumps({"c": [{"job_id": 3, "status": said}]}), "logs": log, "status": "[]"}
-    engine.run_sky = lambda *words: tables[words[0]]  # type: ignore[method-assign]
-    return engine
-
-
-@pytest.mark.parametrize(
-    ("said", "text"),
-    [
-        ("RUNNING", "live, job 3 of cluster c"),
-        ("PENDING", "pending, job 3 of cluster c"),
-        ("SUCCEEDED", "done (exit 0)"),
-        ("FAILED_SETUP", "failed (exit 65: "),
-        ("", "ended, or its cluster was deleted: SkyPilot no longer lists job 3 of cluster c"),
-    ],
-)
-def test_a_skypilot_job_is_one_of_these(tmp_path: Path, said: str, text: str) -> None:
-    log = (
-        "\x1b[36m(head, rank=0, pid=9) \x1b[0mjobc: node 1 failed first: rank 3: bad data (exit 65)\n"
-        "(worker1, rank=1, pid=9, ip=10.0.0.2) jobc: node 1 exits with 65: data\n"
-        "(head, rank=0, pid=9) jobc: node 0 exits with 143: ended\n"
-    )
-    run, engine = (
-        make_run(tmp_path, state__job_0="kind=\ncluster=c\nid=3\nexit=\nreason=\n"),
-        skypilot(tmp_path, said, log),
-    )
-    state = engine.state(run)
-    assert state.text.startswith(text)
-    if said.startswith("FAILED"):
-        assert engine.reason_line(run, state) == "node 1 failed first: rank 3: bad data (exit 65)"
-    assert list(engine.cost()) == ["cluster c has been deleted and no longer costs anything"]
-
-
 # ---- which run
 
 
@@ -500,13 +207,13 @@ def subscripted_types(tree: ast.Module) -> Iterator[str]:
     """Assignments of a module such as `Say = Callable[[str], None]`, which Python 3.8 cannot execute."""
     names = {"dict", "list", "set", "tuple", "type"} | {
         alias.name
-        for node in tree.body
-        if isinstance(node, ast.ImportFrom) and node.module == "collections.abc"
-        for alias in node.names
+        for entry in tree.body
+        if isinstance(entry, ast.ImportFrom) and entry.module == "collections.abc"
+        for alias in entry.names
     }
     for statement in tree.body:
-        for node in ast.walk(statement) if isinstance(statement, ast.Assign) else ():
-            if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id in names:
+        for part in ast.walk(statement) if isinstance(statement, ast.Assign) else ():
+            if isinstance(part, ast.Subscript) and isinstance(part.value, ast.Name) and part.value.id in names:
                 yield ast.unparse(statement)
 
 

@@ -17,9 +17,10 @@ from jobc.compiler.checks.suppressions import AllowComment, SeverityFilter
 from jobc.compiler.cli import main
 from jobc.compiler.diagnostics.diagnostic import CompileError, Diagnostic
 from jobc.compiler.diagnostics.origin import Origin
+from jobc.compiler.frontend.overrides import to_hydra
 from jobc.compiler.plugins.registry import code_pages
 from jobc.compiler.rules import collect_findings
-from jobc.prove.mutated_configs import CORPUS, keys, to_hydra
+from jobc.prove.config_mutations import CORPUS, keys
 
 IN_PODS = [
     "backend=kubernetes", "image=x", "storage.root=/shared/runs",

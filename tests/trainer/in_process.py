@@ -12,7 +12,7 @@ from jobc.trainer.config import train_json
 from jobc.trainer.dist import env as environment
 from jobc.trainer.dist.process_group import RankGroup
 from jobc.trainer.loop.loop import run_training
-from jobc.trainer.loop.metrics import read_metrics
+from jobc.trainer.loop.metrics import last_step_lines, read_metrics
 
 
 class Signals:
@@ -38,6 +38,12 @@ def train(folder: Path, tree: dict[str, Any], received: str | None = None, **env
 def lines(folder: Path, key: str) -> list[dict[str, Any]]:
     """Return the lines of rank 0's metrics that have `key`."""
     return [line for line in read_metrics(folder / "metrics" / "rank_00.jsonl") if key in line]
+
+
+def loss_hex(folder: Path, rank: int = 0) -> dict[int, object]:
+    """step -> loss of a rank, as hexadecimal text"""
+    lines = last_step_lines(folder / "metrics" / f"rank_{rank:02d}.jsonl")
+    return {step: line["loss_hex"] for step, line in sorted(lines.items())}
 
 
 def weights(folder: Path) -> bytes:

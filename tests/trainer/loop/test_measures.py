@@ -1,35 +1,29 @@
-"""Reports of a training run: metrics files, console, trackers, profile; and when it gives up."""
+"""Reports of a training run: metrics files, console, trackers, MFU and differences between ranks."""
 
 from __future__ import annotations
 
 import dataclasses
-import errno
 import gzip
 import json
-import os
 import resource
 import struct
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 import torch
 
-from jobc.runtime.exit_codes import DATA_BROKEN
-from jobc.trainer import files
 from jobc.trainer.build.checks import validated_flops
-from jobc.trainer.config.schema import GptConfig, ProfileConfig
+from jobc.trainer.config.schema import GptConfig
 from jobc.trainer.config.target import Target
 from jobc.trainer.config.train_json import parse_train_config
 from jobc.trainer.data.source import DataSource
 from jobc.trainer.dist import compare_ranks
 from jobc.trainer.dist.process_group import RankGroup
-from jobc.trainer.lifecycle.errors import BrokenInput, LossDiverged, TrainerError
-from jobc.trainer.loop import attempt_counter
+from jobc.trainer.lifecycle.errors import TrainerError
 from jobc.trainer.loop.metrics import (
     RankMetricsFile,
     last_step_in_file,
@@ -38,7 +32,6 @@ from jobc.trainer.loop.metrics import (
     rotated_files,
     seconds_between_writes,
 )
-from jobc.trainer.loop.profiling import StepProfiler
 from jobc.trainer.recipe.mfu import flops_per_sample, peak_flops, percentile
 from jobc.trainer.recipe.recipe import Recipe
 from jobc.trainer.trackers import TrackedRun, Trackers
@@ -128,75 +121,6 @@ def test_a_training_with_everything_on(gpt: Tree, tmp_path: Path, capsys: pytest
         names = {event["name"] for event in json.load(trace)["traceEvents"]}
     assert "aten::addmm" in names or "aten::mm" in names
     assert "profile of steps 3 to 4: profile/rank_00_steps_3-4.json.gz" in console
-
-
-@pytest.mark.parametrize(
-    ("how", "changes", "last"),
-    [
-        ("done", {"loop.steps": 3}, 3),
-        ("stopped", {}, 1),
-        ("diverged", {"optim.lr": 1e38, "optim.clip_norm": None, "optim.warmup_steps": 0}, 2),
-    ],
-)
-def test_a_profile_that_is_open_is_written_whatever_ends_the_steps(
-    how: str, changes: dict[str, Any], last: int, digits: Tree, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "control").mkdir()
-    if how == "stopped":
-        (tmp_path / "control" / "STOP").touch()
-    with pytest.raises(LossDiverged) if how == "diverged" else nullcontext():
-        train(tmp_path, digits({"profile.steps": [1, 100], **changes}))
-    assert [path.name for path in (tmp_path / "profile").iterdir()] == [f"rank_00_steps_1-{last}.json.gz"]
-    assert f"profile of steps 1 to {last}: profile/rank_00" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("theirs", "why"),
-    [
-        (range(1, 4), "another profiler is running in this process"),
-        (range(2, 3), "another profiler in this process stopped this one"),
-    ],
-)
-def test_a_profiler_of_the_recipes_own_costs_the_profile_alone(theirs: range, why: str, tmp_path: Path) -> None:
-    profiling, told = StepProfiler(ProfileConfig(steps=(1, 3), ranks=(0,)), 0, tmp_path), []
-    own = torch.profiler.profile()
-    for step in range(1, 4):
-        if step == theirs.start == 1:
-            own.start()
-        told.append(profiling.before_step(step))
-        if step == theirs.start > 1:
-            own.start()
-        torch.ones(2) + 1
-        if step == theirs[-1]:
-            own.stop()
-        told.append(profiling.after_step(step))
-    assert [line for line in [*told, profiling.write_profile()] if line] == [f"warning: no profile: {why}"]
-    assert any(event.key == "aten::add" for event in own.key_averages())  # theirs is whole
-
-
-def test_a_profile_that_begins_behind_the_last_step_is_warned_of(
-    digits: Tree, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    train(tmp_path, digits({"loop.steps": 3, "profile.steps": [4, 5]}))
-    assert "warning: no profile: profile.steps starts at 4, but the last step is 3" in capsys.readouterr().out
-    assert not (tmp_path / "profile").exists()
-
-
-def test_a_profile_of_no_rank_is_warned_of(digits: Tree, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    train(tmp_path, digits({"loop.steps": 3, "profile.steps": [1, 2], "profile.ranks": []}))
-    assert "warning: no profile: profile.ranks is empty" in capsys.readouterr().out
-
-
-def test_a_profile_of_steps_that_were_done_before_this_attempt_is_warned_of(
-    digits: Tree, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    train(tmp_path, digits({"loop.steps": 2}))
-    capsys.readouterr()
-    train(tmp_path, digits({"loop.steps": 4, "profile.steps": [1, 2]}))
-    assert "warning: no profile: profile.steps ends at 2, but this attempt starts at step 3" in capsys.readouterr().out
-    train(tmp_path, digits({"loop.steps": 6, "profile.steps": [5, 5]}))
-    train(tmp_path, digits({"loop.steps": 7, "profile.steps": [5, 5]}))
-    assert "no profile" not in capsys.readouterr().out  # an earlier attempt wrote it
 
 
 def test_trackers_are_told_whether_the_training_is_complete(digits: Tree, tmp_path: Path) -> None:
@@ -328,81 +252,6 @@ def test_a_disk_that_is_full_when_a_run_goes_on_costs_lines_alone(
 def test_a_node_writes_twice_a_second_at_most() -> None:
     assert [seconds_between_writes(1.0, ranks) for ranks in (1, 2, 8, 64)] == [1.0, 1.0, 4.0, 32.0]
     assert seconds_between_writes(0.0, 8) == 0.0
-
-
-@pytest.mark.parametrize("precision", ["fp32", "fp16"])
-def test_steps_without_a_finite_gradient_are_skipped_but_not_for_ever(
-    precision: str, digits: Tree, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    wild = {"optim.lr": 1e38, "optim.clip_norm": None, "optim.warmup_steps": 0, "loop.on_nan": "skip"}
-    wild["loop.precision"] = precision
-    with pytest.raises(LossDiverged, match="NaN or Inf gradients in more than 3 steps in a row, up to step 5"):
-        train(tmp_path, digits({**wild, "loop.max_skips": 3}))
-    told = capsys.readouterr().out
-    words = "the loss of rank 0 is nan; 1 in a row, limit 3"
-    assert f"warning: step 2 skipped without updating the weights: {words}" in told
-    lines = last_step_lines(tmp_path / "metrics" / "rank_00.jsonl")
-    assert [bool(line.get("skipped")) for line in lines.values()] == [False, True, True, True, True]
-    assert lines[2]["loss"] is None
-    if precision == "fp16":  # whose factor is not to blame for a loss that is no number
-        assert {line["loss_scale"] for line in lines.values()} == {2.0**16}
-
-
-def test_a_run_that_gets_nowhere_is_ended_and_may_be_tried_again_by_hand(tmp_path: Path) -> None:
-    metrics = tmp_path / "metrics" / "rank_00.jsonl"
-    metrics.parent.mkdir()
-    metrics.write_text('{"step": 59, "loss": 1}\n')
-    attempt_counter.record_start(tmp_path, 2)  # came further than anything before
-    attempt_counter.record_start(tmp_path, 2)  # 1 without a new step
-    with pytest.raises(BrokenInput, match="crash loop: 2 consecutive starts completed no step beyond step 59") as e:
-        attempt_counter.record_start(tmp_path, 2)
-    assert e.value.code == DATA_BROKEN
-    attempt_counter.record_start(tmp_path, 2)
-    metrics.write_text('{"step": 60, "loss": 1}\n')
-    for _ in range(2):
-        attempt_counter.record_start(tmp_path, 2)  # the first of them finds a new step
-    attempt_counter.record_normal_end(tmp_path)  # preempted: not the run's own fault
-    for _ in range(2):
-        attempt_counter.record_start(tmp_path, 2)
-
-
-def test_a_run_that_falls_back_further_each_time_gets_nowhere(tmp_path: Path) -> None:
-    metrics = tmp_path / "metrics" / "rank_00.jsonl"
-    metrics.parent.mkdir()
-    ended = []
-    for step in (150, 140, 145, 120, 130, 110, 111, 105, 109):
-        metrics.write_text(f'{{"step": {step}, "loss": 1}}\n')
-        try:
-            attempt_counter.record_start(tmp_path, 3)
-        except BrokenInput as error:
-            assert "completed no step beyond step 150" in str(error)
-            ended.append(step)
-    assert ended == [120, 111], "after three that came no further, and three more, which somebody began by hand"
-
-
-def test_a_start_whose_disk_does_not_give_the_checkpoints_is_not_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    attempt_counter.record_start(tmp_path, 1)
-    before = (tmp_path / "state" / "progress").read_text()
-
-    def stale(path: Path) -> list[str]:
-        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
-
-    with monkeypatch.context() as bad:
-        bad.setattr(files, "PAUSES_S", ())
-        bad.setattr(os, "listdir", stale)
-        attempt_counter.record_start(tmp_path, 1)
-    assert (tmp_path / "state" / "progress").read_text() == before
-
-
-@pytest.mark.parametrize("content", [b"", b"\0\0\0\0", b"step=7\n", b"step=\nfruitless=\n"])
-def test_a_count_that_a_power_failure_has_left_empty_is_none(tmp_path: Path, content: bytes) -> None:
-    progress = tmp_path / "state" / "progress"
-    progress.parent.mkdir()
-    progress.write_bytes(content)
-    attempt_counter.record_start(tmp_path, 1)
-    assert progress.read_text() == "step=0\nfruitless=0\n"
 
 
 def test_ranks_that_are_not_alike_are_listed() -> None:
