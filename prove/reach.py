@@ -104,7 +104,7 @@ def pytest_runtest_setup(item: Any) -> None:
 def pytest_runtest_logreport(report: Any) -> None:
     entry = _SEEN.setdefault(report.nodeid, {"seconds": 0.0, "lines": {}})
     entry["seconds"] = round(entry["seconds"] + report.duration, 2)
-    if report.describe_outcome != "passed":
+    if report.outcome != "passed":
         _FAILED.add(report.nodeid)
 
 

@@ -8,10 +8,10 @@ batches in several steps and these batches differ from one another.
 
 import ctypes
 import hashlib
-import io
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from ..dist.process_group import RankGroup, format_ranks
 from ..lifecycle.errors import BrokenInput
@@ -91,12 +91,21 @@ class DuplicateBatchCheck:
 def batch_digest(batch: Any) -> bytes:
     hasher = hashlib.blake2b(digest_size=8)
     for tensor in iter_tensors(batch):
-        tensor = tensor.detach().cpu()
-        if tensor.layout == torch.strided:
-            tensor = tensor.contiguous()
-            hasher.update(ctypes.string_at(tensor.data_ptr(), tensor.numel() * tensor.element_size()))
-        else:
-            content = io.BytesIO()
-            torch.save(tensor.coalesce() if tensor.layout == torch.sparse_coo else tensor, content)
-            hasher.update(content.getbuffer())
+        for part in dense_components(tensor.detach().cpu()):
+            part = part.contiguous()
+            hasher.update(ctypes.string_at(part.data_ptr(), part.numel() * part.element_size()))
     return hasher.digest()
+
+
+def dense_components(tensor: Tensor) -> tuple[Tensor, ...]:
+    """Return the tensors that make up a sparse tensor (torch 2.13, torch.sparse), or a dense tensor itself."""
+    if tensor.layout == torch.strided:
+        return (tensor,)
+    if tensor.layout == torch.sparse_coo:
+        tensor = tensor.coalesce()
+        return tensor.indices(), tensor.values()
+    if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
+        return tensor.crow_indices(), tensor.col_indices(), tensor.values()
+    if tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
+        return tensor.ccol_indices(), tensor.row_indices(), tensor.values()
+    return ()  # a layout of another library, such as mkldnn, cannot be compared

@@ -249,7 +249,7 @@ def test_help_names_the_options_of_every_verb_of_every_backend(shell: Shell, bac
         done = shell.jobc(verb, f"artifacts/job/{backend}", "--help")
         assert done.returncode == 0 and all(option in done.stdout for option in options), verb
         usage = shell.run([f"artifacts/job/{backend}/jobctl", verb, "--help"]).stdout.partition("\n\n")[0]
-        long = sorted(re.findall(r"--[a-z][\w-]*(?: [A-Z]+)?", usage))
+        long = sorted(re.findall(r"--[a-z][\w-]*(?: [A-Z=]+)?", usage))
         assert long == sorted(option for option in options if option.startswith("--")), verb
     said = shell.jobc("submit", "--help").stdout
     assert "usage: jobc submit DIR [OPTION …]" in said and "  --detach " in said and "  --here " in said

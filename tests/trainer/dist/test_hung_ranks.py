@@ -86,7 +86,7 @@ def test_a_living_rank_that_hangs_is_told_with_its_phase(
     assert run.ranks[0].wait(90) == PEER_LOST, run.output(0)
     run.end()
     step = 8 if where == "validation" else 5
-    told = rf"rank 1 on {socket.gethostname()} has been in {where} of step {step} for \d+ s"
+    told = rf"rank 1 on {socket.gethostname()} has been in the {where} phase of step {step} for \d+ s"
     for rank in range(2):
         assert re.search(f"warning: {told}; the others are waiting for it", run.output(rank)), run.output(rank)
     assert "in slow" in run.output(1)  # of its stacks
@@ -175,7 +175,7 @@ def test_a_rank_that_hangs_before_the_first_step_is_told_with_its_phase(
     run.start(tree, ["-c", HANGS_AT_FIRST], HANGS_IN=where)
     assert run.ranks[0].wait(90) == PEER_LOST, run.output(0)
     run.end()
-    told = rf"rank 1 on {socket.gethostname()} has been in {where} before the first step for \d+ s"
+    told = rf"rank 1 on {socket.gethostname()} has been in the {where} phase before the first step for \d+ s"
     for rank in range(2):
         assert re.search(f"warning: {told}; the others are waiting for it", run.output(rank)), run.output(rank)
     assert "in hangs" in run.output(1)  # of its stacks
