@@ -36,7 +36,7 @@ def samples_per_rank_and_step(train: Mapping[str, Any]) -> int:
 
 
 def read_step_time(run: Path, samples: int) -> StepTimeEstimate | None:
-    """Return the step time from rank 0's metrics, or None if they contain no step. Raises Unreadable.
+    """Return the step time from rank 0's metrics, or None if they contain no steps. Raises Unreadable.
 
     If the run has several attempts, perhaps with different world sizes, the one with the most steps is used.
     samples: samples per rank and step of a run that does not record this number.

@@ -96,7 +96,7 @@ def read_host_files(
 
 
 def find_missing_slots(files: HostFiles, nodes: int, procs: int) -> Iterator[Diagnostic]:
-    """Yield JC1133 for the first host in use that has fewer slots than the job has processes on each node."""
+    """Yield JC1133 for the first host in use with fewer slots than the job's processes per node."""
     for host in files.hosts.get("hosts", [])[:nodes]:
         if host.slots is not None and host.slots < procs:
             because = f"the job starts {procs} processes on each node"

@@ -176,7 +176,7 @@ def _download_entries(v: Any) -> Any:
 
 
 def _container_entry(v: Any) -> Any:
-    """Return how a node enters its container. The entry is omitted if the node does not enter one."""
+    """Return how a node enters its container, or Omit if the job has no container."""
     if v.plan.container.kind == "none":
         return Omit
     container = of.plan.container

@@ -245,7 +245,7 @@ class Engine:
         write_stop_mark(run.path)
 
     def signal(self, run: Run, name: str) -> None:
-        """Send TERM, QUIT or KILL to the supervisors of a run with a stop mark."""
+        """Send TERM, QUIT or KILL to the supervisors of a run that mark_stopped() has marked."""
         for line in signal_supervisors_here(run, name):
             print(line, flush=True)
 

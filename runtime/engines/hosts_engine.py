@@ -95,7 +95,10 @@ class HostsEngine(StartingEngine):
         return hosts
 
     def can_nodes_read_folder(self, folder: Path, new: NewRun) -> bool:
-        """Return whether the nodes can access the folder: on this machine, or on a file system shared with the run."""
+        """Return whether the nodes can access the folder.
+
+        They can if they run on this machine, or if the folder and the run are on the same shared file system.
+        """
         return isinstance(self.client, LocalNodesClient) or (
             not self.has_copies and super().can_nodes_read_folder(folder, new)
         )

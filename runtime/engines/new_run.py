@@ -103,9 +103,9 @@ class NewRun:
             remove_folder(created)
 
     def describe(self, init_from: str, values: SubmittedValues = NO_VALUES) -> None:
-        """Complete the folder, which then counts as a run.
+        """Write the run's description; from then on, the folder is a run.
 
-        init_from: run whose checkpoint it starts from, if any. values: given to `jobctl submit`.
+        init_from: run whose checkpoint it starts from, if any. values: the values passed to `jobctl submit`.
         """
         for name in ("state", "logs", "control"):
             _create_folder(self.run.path / name)

@@ -1,6 +1,6 @@
 """Engine for a sweep's directory: passes queries and signals on to its points' engines.
 
-In:  one of the sweep's runs: RUN_ROOT/NAME+sweep/ID, with points.json in its copy of the artifact.
+In:  one run of the whole sweep: the folder RUN_ROOT/NAME+sweep/ID, whose copy of the artifact contains points.json.
 Out: the sweep's points (point N has the run RUN_ROOT/JOB/ID-N, which may not exist); the state of all points together.
      A point's run is read and signaled only if it is this user's: its artifact names the programs to call.
 """
@@ -49,7 +49,7 @@ class SweepEngine(Engine):
         self._engines: dict[Path, Engine] = {}
 
     def points_of_run(self, sweep: Run) -> list[PointRun]:
-        """Return the points of one of the sweep's runs. Raises Failure if its points.json is damaged."""
+        """Return the points of one run of the whole sweep. Raises Failure if its points.json is damaged."""
         if sweep.path not in self._points:
             root = sweep.path.parent.parent
             points = read_points(sweep.path / f"artifact/{sweep.attempt}").points

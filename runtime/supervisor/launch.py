@@ -140,9 +140,9 @@ class _NodeLaunch:
 
 
 def _step_command_words(payload: str, timeout_s: int) -> tuple[list[str], int]:
-    """Return the words that start steps.py ([] without `before`, `per_node` and `then`), and how many `then` entries it
-    has.
+    """Return the command that starts steps.py, and the number of `then` entries.
 
+    The command is [] if there is no `before`, `per_node` or `then`.
     The variables are removed from the ranks' environment. The variables for `after` stay, for the supervisor.
     """
     before, per_node = (os.environ.pop(name, "") for name in ("JOBC_BEFORE", "JOBC_PER_NODE"))

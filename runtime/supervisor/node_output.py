@@ -28,7 +28,7 @@ RECENT_BYTES = 32 * 1024  # lines that are still on the screen, or just above it
 class Console:
     """Output to a terminal, pipe or file that never blocks the job.
 
-    Blocking output would stop the training as soon as the pipe is full, for example when a terminal is paused with
+    A blocking write would stall the training as soon as the pipe is full, for example when a terminal is paused with
     Ctrl-S or `less` has stopped reading. Output that does not fit is dropped with a note; the log file contains all of
     it.
     """

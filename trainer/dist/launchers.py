@@ -143,7 +143,7 @@ def _counts_nodes(inner: LauncherVariables, outer: LauncherVariables) -> bool:
 
 
 def _fill_missing_values(environment: Mapping[str, Any], claims: Sequence[LauncherVariables]) -> dict[str, Any]:
-    """Fill in missing values from the claims; the first claim that has a value counts."""
+    """Fill in missing values from the claims; the first claim with a value wins."""
     mappings = (*(claim.values for claim in reversed(claims)), environment)
     return {name: value for mapping in mappings for name, value in mapping.items()}
 

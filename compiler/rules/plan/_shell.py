@@ -2,8 +2,8 @@
 
 The standard library's shlex is not sufficient, because it does not distinguish `;` from `';'`, and drops newlines and
 comments. This parser handles nested `bash -c` texts, operators, quotes and comments. It skips here-documents, `$(…)`
-and `<(…)`, and expands nothing. Rules that depend on whether a command runs ignore texts with compound commands, such
-as groups, loops, conditions and functions.
+and `<(…)`, and expands nothing. Rules that need to know whether a command is executed skip scripts that contain
+compound commands, such as groups, loops, conditions and functions.
 """
 
 import re

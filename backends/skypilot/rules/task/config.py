@@ -70,7 +70,7 @@ def check_relative_source(task: FinishedTask) -> Iterator[Diagnostic]:
             continue
         if "://" in source:
             because = "SkyPilot reads each item of a list as a local path"
-            hint = "a list without URLs, or one URL without a list"
+            hint = "a list of local paths only, or a single URL that is not in a list"
         else:
             path = normpath(source)
             because = "SkyPilot resolves a relative path against its working directory, which is the run folder"
