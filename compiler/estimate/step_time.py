@@ -50,10 +50,12 @@ def read_step_time(run: Path, samples: int) -> StepTimeEstimate | None:
         return None
     ((attempt, _),) = Counter(attempt for attempt, _ in steps.values()).most_common(1)
     times = [step_s for of_attempt, step_s in steps.values() if of_attempt == attempt]
-    return StepTimeEstimate(statistics.median(times[WARM_UP:] or times), _recorded_samples(run, attempt) or samples)
+    return StepTimeEstimate(
+        statistics.median(times[WARM_UP:] or times), _recorded_sample_count(run, attempt) or samples
+    )
 
 
-def _recorded_samples(run: Path, attempt: str) -> int | None:
+def _recorded_sample_count(run: Path, attempt: str) -> int | None:
     if not attempt.isdigit():
         return None
     try:

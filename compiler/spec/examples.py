@@ -70,7 +70,7 @@ def sweep_hint(text: str, key: str, fits: Callable[[str], bool]) -> str:
     return f"for a sweep: jobc -m {key}={text}" if is_sweep else ""
 
 
-def word_hint(key: str, text: str, nearest_word: str) -> str:
+def hint_for_invalid_word(key: str, text: str, nearest_word: str) -> str:
     """Return the hint for an invalid word. Words of other tools are mapped to jobc's."""
     word, lacks = aliases.value_from_alias(key, text) or nearest_word, aliases.hint_for_unsupported_feature(text)
     return f"{key}={word}; {lacks}" if lacks else f"{key}={word}"

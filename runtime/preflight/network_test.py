@@ -82,7 +82,7 @@ def run_network_test(folder: Path, rank: int, head: str) -> NetworkTestResult:
     return NetworkTestResult(None, to_head, from_head, clock_s)
 
 
-def end_network_test(folder: Path, rank: int) -> None:
+def report_network_test_done(folder: Path, rank: int) -> None:
     write_small_file(folder / f"done_{rank:02}", keys={"rank": rank})
 
 

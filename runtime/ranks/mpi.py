@@ -72,7 +72,7 @@ def run_mpirun(mpirun: list[str], timeout_s: float) -> int:
         print(f"jobc: cannot start {mpirun[0]}: {error.strerror}", file=sys.stderr)
         return exit_codes.DATA_BROKEN
     deadline = time.monotonic() + timeout_s
-    while run.keys_of_attempt(run.rank_state(0)) is None:
+    while run.keys_of_attempt(run.rank_state_file(0)) is None:
         for pid, status in processes.reap_children():
             if pid == child:
                 return _exit_code(status)

@@ -98,9 +98,9 @@ class RankWrapper:
     def __init__(self, run: RunFolder, rank: int, command: list[str], stderr: int | None = None) -> None:
         """stderr: descriptor to which the rank's stderr is also written"""
         self.run_folder, self.rank, self.command, self.stderr = run, rank, command, stderr
-        run.rank_exit(rank).unlink(missing_ok=True)  # left over from before a restart in place
-        reserve_small_file(run.rank_exit(rank))
-        self.log = run.open_log(run.rank_log(rank), f"rank {rank}")
+        run.rank_exit_file(rank).unlink(missing_ok=True)  # left over from before a restart in place
+        reserve_small_file(run.rank_exit_file(rank))
+        self.log = run.open_log(run.rank_log_file(rank), f"rank {rank}")
         self.lossy_log = LossyLog(self.log)
         self.began, self.first_output = int(time.time()), 0  # seconds since the epoch; status reports them
         self.forwarded: dict[int, float] = {}  # signal -> when the rank last received it, monotonic seconds
@@ -199,8 +199,8 @@ class RankWrapper:
         """Write the exit file, and return the exit code for the launcher."""
         raw = {"signal": -status} if status < 0 else {"status": status}
         keys = {**raw, "node": os.environ.get("JOBC_NODE_RANK", ""), "time_ns": time.time_ns(), "reason": reason}
-        write_small_file(self.run_folder.rank_exit(self.rank), str(code), keys)
-        release_reserved_file(self.run_folder.rank_exit(self.rank))
+        write_small_file(self.run_folder.rank_exit_file(self.rank), str(code), keys)
+        release_reserved_file(self.run_folder.rank_exit_file(self.rank))
         if code == exit_codes.PREEMPTED and ENDING_ALL & os.environ.keys():
             return 0  # otherwise, the launcher kills ranks that are still saving: torchrun after 30 s, mpirun sooner
         return code
@@ -217,7 +217,7 @@ class RankWrapper:
             keys["first_output"] = self.first_output
         if self.forwarded:
             keys["signalled"] = " ".join(signal.Signals(number).name for number in self.forwarded)
-        write_small_file(self.run_folder.rank_state(self.rank), keys=keys)
+        write_small_file(self.run_folder.rank_state_file(self.rank), keys=keys)
 
 
 def exit_code_and_reason(status: int, forwarded: dict[int, float], stopped: bool) -> tuple[int, str]:

@@ -74,7 +74,7 @@ class SupervisorLinks(threading.Thread):
         """Announce that this node has ended. The thread runs until the peers know this, or on node 0 until all end."""
         self._ending.set()
 
-    def is_over(self, node: int) -> bool:
+    def has_node_ended(self, node: int) -> bool:
         return node in self._done or node in self.lost or self._has_ended(node)
 
     def close(self) -> None:
@@ -216,7 +216,7 @@ class SupervisorLinks(threading.Thread):
 
     def _has_ended(self, node: int) -> bool:
         """Return whether the node's state file in this run folder records its end. If so, its marks are here too."""
-        return "ended" in (self.run_folder.keys_of_attempt(self.run_folder.node_state(node)) or {})
+        return "ended" in (self.run_folder.keys_of_attempt(self.run_folder.node_state_file(node)) or {})
 
     # ---- differences between the two sides
 

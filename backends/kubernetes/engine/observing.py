@@ -85,7 +85,7 @@ class ObservingEngine(RecordEngine):
         except Failure as failure:
             print_failure(failure)
 
-    def job_end(self, record: Record) -> tuple[int, str]:
+    def job_exit_code_and_reason(self, record: Record) -> tuple[int, str]:
         """Return the exit code from the object's conditions or, if it is not there, the pods' worst one; the reason."""
         code = self._condition_exit_code(record)
         if code is None:

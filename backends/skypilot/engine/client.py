@@ -55,7 +55,7 @@ class SkypilotClient(RecordEngine):
         """Return the JSON that sky prints after its log lines, or None if there is none."""
         return last_json(self.run_sky(*words))
 
-    def depot_words(self, run: Run, verb: str, *words: str) -> tuple[list[str], dict[str, str]]:
+    def depot_words_and_environment(self, run: Run, verb: str, *words: str) -> tuple[list[str], dict[str, str]]:
         """Return the depot.py command for a run, and the environment variables that the command needs."""
         store = self.job.settings.get("store")
         environment = {key: str(value) for key, value in store.items()} if isinstance(store, dict) else {}
