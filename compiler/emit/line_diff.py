@@ -10,7 +10,7 @@ Opcode = tuple[str, int, int, int, int]
 
 
 def diff_opcodes(a: Sequence[str], b: Sequence[str]) -> list[Opcode]:
-    """Return difflib's opcodes. If too many lines repeat, all but the common beginning and end count as replaced."""
+    """Return difflib's opcodes. If too many lines repeat, all but the common beginning and end are replaced."""
     head = _common_prefix_length(a, b)
     tail = _common_prefix_length(a[head:][::-1], b[head:][::-1])
     middle_a, middle_b = a[head : len(a) - tail], b[head : len(b) - tail]

@@ -15,7 +15,7 @@ from .parameters import job_model_size
 from .step_time import StepTimeEstimate
 from .training_length import SAVES, TrainingLength, max_checkpoint_count, training_length
 
-ANY_GPU = "any"  # key in `prices` that applies to GPU types without a price of their own
+ANY_GPU = "any"  # key in `prices` that applies to GPU types without a listed price
 
 
 @dataclass(frozen=True)

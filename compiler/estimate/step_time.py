@@ -45,7 +45,7 @@ def read_step_time(run: Path, samples: int) -> StepTimeEstimate | None:
     for line in read_metrics(run / "metrics" / "rank_00.jsonl"):
         step_s: Any = line.get("step_s")  # the line may have been edited or written by another program
         if "loss" in line and type(step_s) in (int, float) and 0 < step_s <= LONGEST_S:
-            steps[str(line.get("step"))] = str(line.get("attempt", 0)), step_s  # the last one counts if it repeats
+            steps[str(line.get("step"))] = str(line.get("attempt", 0)), step_s  # the last line wins if a step repeats
     if not steps:
         return None
     ((attempt, _),) = Counter(attempt for attempt, _ in steps.values()).most_common(1)

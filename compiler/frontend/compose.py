@@ -285,7 +285,7 @@ def _why_unresolved(error: Exception, keys: Iterable[str], key: str) -> tuple[st
     """Return (because, hint) for an interpolation that OmegaConf cannot resolve. Parses messages of OmegaConf 2.3."""
     message = str(error)
     if isinstance(error, RecursionError) or "ecursive" in message:
-        return "the interpolation refers back to itself", f"set {key} to a value of its own"
+        return "the interpolation refers back to itself", f"set {key} to a value that does not refer to itself"
     missing_key = re.search(r"Interpolation key '([^']*)' not found", message)
     if missing_key:
         close = nearest(missing_key[1], keys)

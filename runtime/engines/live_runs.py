@@ -1,7 +1,7 @@
 """Watch live runs until they end, and describe them for `status`: possible hangs and, if rank 0 reports no steps, how
 far its start has progressed. Also explain why a run may not be removed yet.
 
-In:  an engine, and the state files of the nodes and of rank 0, which are untrusted, so only their numbers are used.
+In:  an engine, and the untrusted state files of the nodes and of rank 0, from which only numbers are used.
 """
 
 from __future__ import annotations

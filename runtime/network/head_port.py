@@ -1,6 +1,6 @@
 """Choose the rendezvous port on node 0, and pass it to the other nodes through the run folder.
 
-In:    JOBC_RUN_ID JOBC_NODES JOBC_NODE_RANK.
+In:    the variables JOBC_RUN_ID, JOBC_NODES and JOBC_NODE_RANK.
 Out:   the port, and the run's state/head, which node 0 writes. Failure has exit code 71 if the port is in use or node 0
        does not publish it in time, and 69 if a node failed while this one was waiting.
 """

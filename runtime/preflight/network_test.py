@@ -1,6 +1,6 @@
 """Test the network between a job's nodes: node 0 and every other node connect to each other, in both directions.
 
-In:  a folder in the run, on storage that all nodes share; JOBC_NODES, JOBC_HEAD_ADDR.
+In:  a folder in the run, on storage that all nodes share; the variables JOBC_NODES and JOBC_HEAD_ADDR.
 Out: a NetworkTestResult on each node except node 0.
 The nodes find each other through small files: `head` (node 0's port), node_NN (node NN's address and port), seen_NN
 (node 0's result for node NN), and done_NN. Node 0 serves until all nodes are done, because the nodes may not all start

@@ -1,10 +1,11 @@
 """Wrap one rank: write its log, forward its signals, and record its exit code.
 
 Usage: jobctl rank [--local-rank=N] -- COMMAND…     (torch.distributed.launch adds the option)
-In:    JOBC_THEN, lines of bash to run instead of COMMAND (then.py);
-       RANK from the launcher, JOBC_RUN_DIR, JOBC_ATTEMPT and JOBC_NODE_RANK from node.py;
+In:    lines of bash to run instead of COMMAND, in the variable JOBC_THEN (then.py);
+       the variables RANK from the launcher, JOBC_RUN_DIR, JOBC_ATTEMPT and JOBC_NODE_RANK from node.py;
        JOBC_STDERR, a path to which the rank's stderr is also written (separate_stderr.py).
-Out:   logs/rank_NN.log (global rank 0 also on stdout), state/rank_NN, exit/ATTEMPT/rank_NN, and the exit code.
+Out:   the rank's log in logs/rank_NN.log (rank 0 also on stdout), its state in state/rank_NN, its exit code in
+       exit/ATTEMPT/rank_NN, and the same exit code.
 
 torchrun and accelerate return 1 for any failed rank, so the rank's exit code is read from the exit file.
 """

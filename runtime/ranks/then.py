@@ -1,6 +1,6 @@
 """Run the job's command and then each entry of `then`, with all ranks, one after the other in one attempt.
 
-In:  JOBC_THEN, the lines that rank.py runs with bash instead of the job's command. It is unset for the command itself.
+In:  the lines that rank.py runs with bash instead of the job's command: JOBC_THEN, unset for the command itself.
 Out: in exit/ATTEMPT/steps/, ended_K_N once all ranks of node N have exited with 0 from command K (1, 2, …), and then_K,
      which node 0 writes once all nodes have written ended_K_N. state/commands contains the number of commands that
      have ended, which a resumed run skips.

@@ -203,7 +203,7 @@ class Run:
     def worst_recorded_code(self, status: int, nodes: int) -> int:
         """Return the worst exit code that the nodes have recorded in the newest attempt, or 0 if all succeeded.
 
-        status: exit status of the process that ran the nodes. It counts only if a node has recorded nothing, because a
+        status: exit status of the process that ran the nodes. It is used only if a node has recorded nothing, because a
         signal may have hit the process as a node exited.
         """
         codes = recorded_exit_codes(self.path / "exit" / str(self.attempt)).values()
@@ -270,7 +270,7 @@ def recorded_exit_codes(folder: Path) -> dict[str, int]:
 
 
 def worst_code(codes: list[int]) -> int | None:
-    """Return the exit code with the highest priority, or None if there is none. Unknown codes count as a crash (1)."""
+    """Return the exit code that has the highest priority, or None without codes. An unknown code is a crash (1)."""
     return min((code if code in PRIORITY else 1 for code in codes), key=PRIORITY.index, default=None)
 
 

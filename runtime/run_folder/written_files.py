@@ -1,6 +1,6 @@
 """Report, at the end of a run, which files the user's program wrote to its working copy, RUN/code.
 
-In:  RUN/code, and the folders of the project that are linked there because git ignores them, such as outputs/.
+In:  the copy of the code in RUN/code, and the project's git-ignored folders that are linked there, such as outputs/.
 Out: a line for each location with the number of files, their total size, where they are, and the names of the largest.
 """
 

@@ -1,6 +1,7 @@
 """Find an old run's checkpoints to remove, keeping the last intact and the best one (clean --keep-checkpoints).
 
-In:  RUN/checkpoints from the trainer: step_N/MANIFEST.json contains each file's size and SHA-256; `best` is a symlink.
+In:  the trainer's checkpoints in RUN/checkpoints. step_N/MANIFEST.json contains each file's size and SHA-256; `best` is
+     a symlink.
 Out: folders to remove, and folders that cannot currently be read and are kept because they may be intact.
 The files are untrusted. A file is read only if it has the size given in its manifest.
 """

@@ -46,7 +46,7 @@ class SkypilotClient(RecordEngine):
     def status_of(self, cluster: str) -> str:
         """Return a cluster's status (UP, STOPPED or INIT), or "" if the cluster does not exist.
 
-        The status is refreshed first, because a cluster may stop by itself.
+        The status is refreshed first, because a cluster may stop without a request (autostop, preemption).
         """
         table = self.run_sky_for_json("status", "--refresh", "--output", "json", cluster)
         return next((str(row.get("status", "")) for row in status_rows(table)), "").rpartition(".")[2]

@@ -13,7 +13,7 @@ from ..config import PODS
 from ..finished_task import mapping_or_empty, text_or_empty
 from ..options import SkypilotOptions
 
-# Fields with a job key of their own, whether or not that key is set.
+# Fields that have a job key, whether or not that key is set.
 _OF_TASK = {
     "name": "name", "num_nodes": "nodes", "workdir": "code", "run": "the words after --", "setup": "backend.setup",
     "envs": "env", "secrets": "secrets", "volumes": "mounts",

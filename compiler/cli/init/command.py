@@ -132,7 +132,7 @@ def _compilable_profile(
 
 
 def _profile_finding(diagnostic: Diagnostic, given: Sequence[Fact]) -> Diagnostic:
-    """Return a finding about the profile, which is not yet written, that points to the typed word if there is one."""
+    """Return a finding about a profile that is not yet written. It quotes the typed word, if any."""
     word = next((f"{fact.key}={fact.value}" for fact in given if fact.key == diagnostic.key), "")
     return replace(diagnostic, origin=None, title=diagnostic.title + (f" (from {word})" if word else ""))
 

@@ -28,7 +28,7 @@ _HANDLED = re.compile(r"\btrap\b|\b(exit|return) +[^0 ;\n]", re.IGNORECASE)
 
 
 def check_status_lost_in_pipe(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    """JC3008: `bash -c 'python train.py | tee log'`: the exit code is that of tee, so a crash counts as success.
+    """JC3008: `bash -c 'python train.py | tee log'`: the exit code is that of tee, so a crash looks like success.
 
     The program is the last command that trains, or else a script at the beginning of the last pipe.
     """
@@ -38,7 +38,7 @@ def check_status_lost_in_pipe(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagn
     programs = programs or [c for c in commands[first : first + 1] if _is_script(c.words)]
     if not programs or programs[-1].join not in _IN_PIPE or _is_option_set(spec, commands, "pipefail"):
         return
-    because = "a pipe returns the exit code of its last command, so a crash would count as success"
+    because = "a pipe returns the exit code of its last command, so a crash would look like success"
     mended = add_shell_option(spec.command or (), "-o", "pipefail")
     hint = f"-- {mended}; or remove the pipe: jobctl writes a log for each rank"
     title = "the program is in a pipe, which hides its exit code"
