@@ -74,7 +74,7 @@ class ComposedConfig:
                 return override.origin
             if override.operator == "~" and node is None and key == override.key:
                 return override.origin
-        if first := _first_text(node):
+        if first := _first_text_and_depth(node):
             leaf, depth = first
             return enclosing_key_position(
                 read_files.get(f"{leaf.origin.root}:{leaf.origin.path}", ""), leaf.origin, depth
@@ -274,14 +274,14 @@ def _find_unresolved(config: DictConfig, composed: ComposedConfig) -> list[Diagn
             if re.search(r"Interpolation key 'hydra(\.[^']*)?' not found", str(error)):
                 direct.append(_machine_read_diagnostic("${hydra…} reads the machine that compiles", origin, key))
                 continue
-            because, hint = _why_unresolved(error, keys, key)
+            because, hint = _because_and_hint_for_unresolved(error, keys, key)
             direct.append(Diagnostic("JC1106", f"cannot resolve {leaf!r}", because, hint, origin, key))
     because = "the value of the key refers to the key itself"
     endless = Diagnostic("JC1106", "an interpolation refers back to itself", because, "set the key to a value")
     return direct or indirect or [endless]
 
 
-def _why_unresolved(error: Exception, keys: Iterable[str], key: str) -> tuple[str, str]:
+def _because_and_hint_for_unresolved(error: Exception, keys: Iterable[str], key: str) -> tuple[str, str]:
     """Return (because, hint) for an interpolation that OmegaConf cannot resolve. Parses messages of OmegaConf 2.3."""
     message = str(error)
     if isinstance(error, RecursionError) or "ecursive" in message:
@@ -314,13 +314,13 @@ def _node_at(tree: Any, key: str) -> Any:
     return None
 
 
-def _first_text(tree: Any, depth: int = 0) -> tuple[TextWithOrigin, int] | None:
+def _first_text_and_depth(tree: Any, depth: int = 0) -> tuple[TextWithOrigin, int] | None:
     """Return the first leaf with a position, and how many mappings and lists of mappings enclose it."""
     if isinstance(tree, TextWithOrigin):
         return tree, depth
     inner = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
     counted = isinstance(tree, dict) or any(isinstance(item, dict) for item in inner)
-    return next((text for value in inner if (text := _first_text(value, depth + counted))), None)
+    return next((text for value in inner if (text := _first_text_and_depth(value, depth + counted))), None)
 
 
 def _iterate_leaves(tree: Any, key: str) -> Iterator[tuple[str, Any]]:

@@ -341,7 +341,7 @@ class _Converter:
             scalar = hint_value_type(hint)
             assert scalar is not None, f"no reader for {hint}"
             try:
-                value = scalar.read(text)
+                value = scalar.parse(text)
             except InvalidValue as error:
                 takes_commas = get_origin(get_args(hint)[0] if get_args(hint) else hint) is tuple
                 sweep = "" if takes_commas else sweep_hint(text, key, partial(is_valid_as, scalar))
@@ -368,8 +368,8 @@ def _duration_in_seconds(text: str, seconds: ValueType) -> tuple[str, ...]:
     duration = hint_value_type(Duration)
     assert duration is not None
     try:
-        count = fractional_duration_in_seconds(text) or str(duration.read(text))
-        seconds.read(count)
+        count = fractional_duration_in_seconds(text) or str(duration.parse(text))
+        seconds.parse(count)
     except InvalidValue:
         return ()
     return (count,)

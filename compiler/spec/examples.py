@@ -31,7 +31,7 @@ def example_value(options: tuple[Any, ...], text: str = "") -> str:
     if not text and scalar.example:
         return scalar.example
     try:
-        value = scalar.read(text)
+        value = scalar.parse(text)
     except InvalidValue as error:
         return accepted_examples(error.values, type(None) in options)[0]
     return text or scalar.show(value) or "TEXT"
@@ -78,7 +78,7 @@ def hint_for_invalid_word(key: str, text: str, nearest_word: str) -> str:
 
 def is_valid_as(scalar: Any, text: str) -> bool:
     try:
-        scalar.read(text)
+        scalar.parse(text)
     except InvalidValue:
         return False
     return True

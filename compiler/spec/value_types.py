@@ -19,14 +19,14 @@ class ValueType:
     """A scalar type.
 
     name: its name in diagnostics.
-    read: converts text to a value.
-    show: converts a value to text that read() accepts.
+    parse: converts text to a value.
+    show: converts a value to text that parse() accepts.
     units: whether files contain the text instead of the value, because the text has a unit or is far shorter.
-    example: value for hints, if the one that read() recommends for an empty string does not help.
+    example: value for hints, if the one that parse() recommends for an empty string does not help.
     """
 
     name: str
-    read: Callable[[str], Any]
+    parse: Callable[[str], Any]
     show: Callable[[Any], str] = str
     units: bool = False
     example: str = ""

@@ -47,7 +47,7 @@ def main(argv: list[str]) -> int:
     if role == "--agent":
         return publish_daemon_command(arguments[0], shlex.split(" ".join(arguments[1:])))
     if role == "--node":
-        return exec_orted(float(arguments[0]))
+        return wait_and_exec_orted(float(arguments[0]))
     if role == "--rank":
         exec_rank(arguments[1:])
     raise ValueError(role)
@@ -94,7 +94,7 @@ def publish_daemon_command(host: str, words: list[str]) -> int:
     return exit_codes.DONE
 
 
-def exec_orted(timeout_s: float) -> int:
+def wait_and_exec_orted(timeout_s: float) -> int:
     """Wait for the command that node 0 writes, and exec the daemon. On timeout, return RENDEZVOUS_FAILED."""
     run, deadline = RunFolder.from_environment(), time.monotonic() + timeout_s
     while time.monotonic() < deadline:

@@ -130,7 +130,7 @@ class SupervisorLinks(threading.Thread):
         if message.get("ended"):
             self._on_end(link)
         if step := message.get("step"):
-            self._on_step(link, str(step))
+            self._create_step_file(link, str(step))
         for kind, path in self._mark_files.items():
             if isinstance(mark := message.get(kind), dict):
                 if self._store_mark(kind, mark):
@@ -150,7 +150,7 @@ class SupervisorLinks(threading.Thread):
                 link.told.add(name)
                 link.send(step=name)
 
-    def _on_step(self, link: JsonConnection, name: str) -> None:
+    def _create_step_file(self, link: JsonConnection, name: str) -> None:
         """Create a file of steps.py that exists in the peer's folder."""
         if self.then is not None and name in step_file_names(link.node, self.then) and self.run_folder.path.is_dir():
             with contextlib.suppress(OSError):

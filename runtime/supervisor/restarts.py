@@ -37,7 +37,7 @@ class Restarts:
             folder.mkdir(parents=True, exist_ok=True)
             (folder / f"node_{self.node:02}").touch()
             deadline = time.monotonic() + timeout_s + MORE_S
-            while time.monotonic() < deadline and not self._is_over() and self.pause(PAUSE_S):
+            while time.monotonic() < deadline and not self._has_attempt_ended() and self.pause(PAUSE_S):
                 os.utime(self.run.node_state_file(self.node))  # heartbeat
                 names = os.listdir(folder)
                 if "go" in names:
@@ -49,5 +49,5 @@ class Restarts:
                     (folder / "go").touch()
         return False
 
-    def _is_over(self) -> bool:
+    def _has_attempt_ended(self) -> bool:
         return self.run.stop_mark.exists() or any(self.run.node_exit_file(0).parent.glob("node_*"))
