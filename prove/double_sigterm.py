@@ -50,7 +50,7 @@ def stop_trainer(chance: random.Random, folder: Path) -> dict[str, Any]:
         code = job.code()
         done = job.steps()[-1]
         checkpoints = store.checkpoints_newest_first(job.run_folder / "checkpoints")
-        saved = [store.folder_step(path) for path in checkpoints if store.find_problem(path) is None]
+        saved = [store.step_of_folder(path) for path in checkpoints if store.find_checkpoint_problem(path) is None]
         measured = {"gap_ms": gap_ms, "code": code, "stopped_after_step": done, "saved_steps": saved}
         expect(code == 75, f"jobctl submit exited with {code} instead of 75", **measured)
         expect(saved == [done], f"step {done} was the last, checkpoints are of {saved}", **measured)

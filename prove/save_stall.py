@@ -72,7 +72,7 @@ def measure(train_json: str, folder: str, pairs: int) -> dict[str, Any]:
         train_step(training, number, StopAndSaveRequests())
         for background in (False, True) if number % 2 else (True, False):
             started = time.perf_counter()
-            parts = {"data": training.proof.counts_as_json(number + 1)}
+            parts = {"data": training.proof.counts_to_json_object(number + 1)}
             contents = partial(
                 checkpoint.checkpoint_files, number + 1, training.parallel, config, training.group, parts
             )

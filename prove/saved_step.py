@@ -52,7 +52,7 @@ def run(number: int, folder: Path) -> dict[str, Any]:
         job.wait(job.is_over, "the end of the job")
         job.start("--resume", job.run.name)
     job.wait(lambda: any(attempt == 1 for attempt, _ in job.steps()), "the first step of the second attempt")
-    saved = [store.folder_step(path) for path in store.checkpoints_newest_first(job.run / "checkpoints")]
+    saved = [store.step_of_folder(path) for path in store.checkpoints_newest_first(job.run / "checkpoints")]
     done, resumed = ([step for attempt, step in job.steps() if attempt == a] for a in (0, 1))
     codes = [(job.run / f"exit/0/node_{node:02}").read_text().split()[0] for node in (0, 1)]
     job("stop", check=True)

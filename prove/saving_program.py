@@ -81,7 +81,7 @@ def resume(config: TrainConfig, place: Path) -> int:
 
 
 def steps_of(folder: Path) -> list[int]:
-    return [store.folder_step(path) for path in store.checkpoints_newest_first(folder / "checkpoints")]
+    return [store.step_of_folder(path) for path in store.checkpoints_newest_first(folder / "checkpoints")]
 
 
 class Child:
@@ -178,7 +178,7 @@ def what_is_wrong(config: TrainConfig, place: Path, said: str) -> list[str]:
     """Yield what is wrong with the checkpoints of a killed training, and with its resume."""
     saved_steps = [int(line.rpartition("_")[2]) for line in said.splitlines() if line.startswith(SAVED)]
     newest, damaged = newest_verified(place / "checkpoints")
-    step = -1 if newest is None else store.folder_step(newest)
+    step = -1 if newest is None else store.step_of_folder(newest)
     if damaged or step < max((2, *saved_steps)):
         return [f"the newest is {step}; saved: {saved_steps}; damaged: {damaged}"]
     again = Child(lambda: train(training(config, place, steps=5, every_steps=1)), place.parent / "log")
@@ -297,7 +297,7 @@ def disk(config: TrainConfig, folder: Path, kind: str, seed: int) -> dict[str, A
         results[name] = {
             "code": status,
             "failed": output.count(NOT_SAVED),
-            "newest": -1 if newest is None else store.folder_step(newest),
+            "newest": -1 if newest is None else store.step_of_folder(newest),
             "damaged": damaged,
             "last_words": output.splitlines()[-2:] if status else [],
         }

@@ -58,8 +58,8 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     job.wait(lambda: all((job.run / f"exit/0/node_{node:02}").exists() for node in (0, 1)), "the end", PATIENCE_S)
     job.wait(job.is_over, "the end of the job", PATIENCE_S)
     checkpoints = store.checkpoints_newest_first(job.run / "checkpoints")
-    saved = max(map(store.folder_step, checkpoints))
-    for age, checkpoint in enumerate(sorted(checkpoints, key=store.folder_step)):
+    saved = max(map(store.step_of_folder, checkpoints))
+    for age, checkpoint in enumerate(sorted(checkpoints, key=store.step_of_folder)):
         make_older(checkpoint, HOUR_S * (age + 1))  # the newest has the oldest files
     set_skews(folder, bed.nodes, -first_skew)
     job("submit", *waits(way), "--resume", job.run.name, check=True, timeout_s=PATIENCE_S)

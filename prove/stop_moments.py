@@ -48,7 +48,7 @@ def during_a_save(chance: random.Random, folder: Path) -> dict[str, Any]:
             job.wait_for(lambda: any((job.run_folder / "checkpoints").glob(".step_*")), "a save", pause_s=0.001)
             measured = end(job)
         checkpoints = store.checkpoints_newest_first(job.run_folder / "checkpoints")
-        saved = [store.folder_step(path) for path in checkpoints if store.find_problem(path) is None]
+        saved = [store.step_of_folder(path) for path in checkpoints if store.find_checkpoint_problem(path) is None]
         measured |= {"last_step": job.steps()[-1], "saved": saved}
     expect(measured["code"] == 75, f"jobctl submit exited with {measured['code']}", **measured)
     expect(
@@ -76,7 +76,7 @@ def twice(chance: random.Random, folder: Path) -> dict[str, Any]:
             still = job.started[-1].poll() is None
             measured = end(job)
         newest, damaged = newest_verified(job.run_folder / "checkpoints")
-        measured |= {"saved": 0 if newest is None else store.folder_step(newest), "damaged": damaged}
+        measured |= {"saved": 0 if newest is None else store.step_of_folder(newest), "damaged": damaged}
     expect(still, "it ended before the second signal", **measured)
     expect(measured["seconds"] <= ENDS_WITHIN_S, f"it took {measured['seconds']} s after the second signal", **measured)
     expect(measured["saved"] >= 50 and not damaged, "an earlier checkpoint is not intact", **measured)

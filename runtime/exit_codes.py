@@ -1,4 +1,4 @@
-"""A job's exit codes, which are the same for every launcher and backend, and which code wins if ranks differ."""
+"""A job's exit codes, the same for every launcher and backend, and the rule for which code wins if ranks differ."""
 
 from __future__ import annotations
 

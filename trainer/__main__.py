@@ -28,7 +28,7 @@ def main() -> int:
         require_same_world_size(config, env)
         require_same_accelerate_settings(config, env)
         if env.rank == 0:
-            attempt_counter.record_start(env.run_dir, config.loop.max_fruitless)
+            attempt_counter.record_start_or_reject_loop(env.run_dir, config.loop.max_fruitless)
         if signals.is_stop_requested():
             raise StoppedBeforeTraining("stopped before the rendezvous was complete")
         code = train(config, env, signals)
@@ -79,7 +79,7 @@ def train(config: TrainConfig, env: environment.RankEnvironment, signals: StopSi
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     with pause_garbage_collection():  # import here, so that the errors above appear before torch is loaded
         from .build.build import build
-        from .dist.compare_ranks import watch_ranks
+        from .dist.compare_ranks import compare_ranks_and_watch
         from .dist.process_group import join_process_group
         from .loop.loop import run_training
 
@@ -90,7 +90,7 @@ def train(config: TrainConfig, env: environment.RankEnvironment, signals: StopSi
         signals.ends_with = partial(attempt_counter.record_normal_end, env.run_dir)
         if signals.is_stop_requested():
             raise StoppedBeforeTraining("stopped before the first step")
-        with watch_ranks(group, config) as watch:
+        with compare_ranks_and_watch(group, config) as watch:
             training = build(config, env, group)
             signals.ends_with = None
             return run_training(training, signals, watch)

@@ -36,7 +36,7 @@ from .checkpoint.background_save import BackgroundSaver
 from .checkpoint.random_state import capture_random_state
 from .checkpoint.safe_pickle import require_loadable_state
 from .checkpoint.snapshot import Keep
-from .checkpoint.store import checkpoints_newest_first, folder_step
+from .checkpoint.store import checkpoints_newest_first, step_of_folder
 from .checkpoint.verified_checkpoint import newest_verified, torch_file_writer
 from .config.checkpoint import CheckpointConfig
 from .dist import env as environment
@@ -76,7 +76,7 @@ def init(init_timeout_s: int = 300, step_timeout_s: int = 600, keep: int = 2, fo
 
     def end_this_rank(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         print_error_once(error.with_traceback(trace))  # first, because the disk may be slow
-        runtime._write_local()
+        runtime._finish_local_writes()
         if isinstance(known_cause(error), PeerLost):
             _wait_for_launcher(signals)
         _end_this_rank(kind, error, trace)
@@ -197,7 +197,7 @@ class Runtime:
     def _reject_older_step(self, step: int) -> None:
         if self._newest is None:
             folders = checkpoints_newest_first(self._checkpoints_folder) if self.is_first else []
-            self._newest = self.group.broadcast_number(0, folder_step(folders[0]) if folders else -1)
+            self._newest = self.group.broadcast_number(0, step_of_folder(folders[0]) if folders else -1)
             if self._newest >= 0:
                 reason = (
                     f"{self._checkpoints_folder} contains step {self._newest} from an earlier start; it was not loaded"
@@ -217,7 +217,7 @@ class Runtime:
         self._reject_after_end("load()")
         newest = newest_verified(self._checkpoints_folder, self.group)
         forked = newest is None
-        self._newest = -1 if newest is None else folder_step(newest.folder)
+        self._newest = -1 if newest is None else step_of_folder(newest.folder)
         if newest is None and self._env.init_from is not None:
             newest = newest_verified(self._env.init_from / "checkpoints", self.group)
         if newest is None:
@@ -256,7 +256,7 @@ class Runtime:
     def leave(self) -> NoReturn:
         """Exit early, after save(). The exit code is 75, or 0 after jobctl stop, or 1 if the save failed."""
         self._reject_after_end("leave()")
-        self._write_all()
+        self._finish_all_writes()
         for_good = self.group.start_sum([stop_file(self.run_dir).exists()])()[0] > 0
         exit_without_teardown(exit_codes.DONE if for_good else exit_codes.PREEMPTED)
 
@@ -267,7 +267,7 @@ class Runtime:
         """
         if self._is_over:
             return
-        self._write_all()
+        self._finish_all_writes()
         self._is_over = True
         self._joined.__exit__(None, None, None)
 
@@ -275,20 +275,20 @@ class Runtime:
         if self._is_over:
             raise BrokenInput(f"{call} after finish(): the process group is closed", hint="call finish() last")
 
-    def _write_all(self) -> None:
+    def _finish_all_writes(self) -> None:
         """Wait on all ranks for rank 0's writes, because a launcher may kill rank 0 once another rank has exited."""
         is_saved, self._is_checked = self._saver.wait_on_all_ranks(), True
-        self._write_local()
+        self._finish_local_writes()
         if not is_saved:
             raise self._saver.save_error(self._newest or 0)
 
-    def _write_local(self) -> None:
+    def _finish_local_writes(self) -> None:
         self._metrics.flush()
         self._saver.close()
 
     def _at_exit(self) -> None:
         """Clean up. Exit code 0 becomes 1 if the last save failed and neither leave() nor finish() has checked it."""
-        self._write_local()
+        self._finish_local_writes()
         if self._saver.has_failed and not self._is_checked and self._exit_status in (None, 0):
             exit_with_error(self._saver.save_error(self._newest or 0))
         keep_groups_alive()  # for a script that did not call finish()

@@ -22,11 +22,11 @@ STANDARD = r"cpu|memory|ephemeral-storage|hugepages-\S+"  # resources without a 
 Form = Callable[[Any], str]  # value -> reason why it is invalid, or ""
 
 
-def _text_format(pattern: str, words: str) -> Form:
+def _make_text_format(pattern: str, words: str) -> Form:
     return lambda value: "" if re.fullmatch(pattern, str(value)) else f"{str(value)!r} is not a valid {words}"
 
 
-def _number_format(least: int, most: int) -> Form:
+def _make_number_format(least: int, most: int) -> Form:
     return lambda value: (
         "" if not _is_number(value) or least <= value <= most else f"{value} is out of range: must be {least} to {most}"
     )
@@ -39,7 +39,7 @@ def _is_number(value: Any) -> bool:
 def _reason_against_labels(value: Any) -> str:
     pairs = value.items() if isinstance(value, Mapping) else ()
     whys = (
-        _text_format(LABEL_KEY, "key of a label")(key) or _text_format(LABEL_VALUE, "value of a label")(v)
+        _make_text_format(LABEL_KEY, "key of a label")(key) or _make_text_format(LABEL_VALUE, "value of a label")(v)
         for key, v in pairs
     )
     return next((why for why in whys if why), "")
@@ -56,43 +56,43 @@ def _reason_against_resources(value: Any) -> str:
     return ""
 
 
-_QUANTITY = _text_format(QUANTITY, "quantity such as 64Gi or 500m")
+_QUANTITY = _make_text_format(QUANTITY, "quantity such as 64Gi or 500m")
 _BY_FORM: tuple[tuple[Form, str], ...] = (
     (_reason_against_labels, "ObjectMeta.labels LabelSelector.matchLabels PodSpec.nodeSelector"),
-    (_number_format(0, 2**31 - 1), "JobSpec.activeDeadlineSeconds JobSpec.ttlSecondsAfterFinished"),
+    (_make_number_format(0, 2**31 - 1), "JobSpec.activeDeadlineSeconds JobSpec.ttlSecondsAfterFinished"),
     (
-        _number_format(1, 2**31 - 1),
+        _make_number_format(1, 2**31 - 1),
         "PodSpec.activeDeadlineSeconds TopologySpreadConstraint.maxSkew TopologySpreadConstraint.minDomains",
     ),
-    (_number_format(1, 100), "WeightedPodAffinityTerm.weight PreferredSchedulingTerm.weight"),
-    (_number_format(1, 65535), "ContainerPort.containerPort ContainerPort.hostPort ServicePort.port"),
+    (_make_number_format(1, 100), "WeightedPodAffinityTerm.weight PreferredSchedulingTerm.weight"),
+    (_make_number_format(1, 65535), "ContainerPort.containerPort ContainerPort.hostPort ServicePort.port"),
     (_QUANTITY, "EmptyDirVolumeSource.sizeLimit"),
     (_reason_against_resources, "ResourceRequirements.limits ResourceRequirements.requests"),
     (
-        _text_format(rf"(?!.{{64}}){DNS_LABEL}", "name of at most 63 characters from a-z, 0-9 and dash"),
+        _make_text_format(rf"(?!.{{64}}){DNS_LABEL}", "name of at most 63 characters from a-z, 0-9 and dash"),
         "Container.name Volume.name",
     ),
     (
-        _text_format(DNS_NAME, "name that contains only a-z, 0-9, dash and dot"),
+        _make_text_format(DNS_NAME, "name that contains only a-z, 0-9, dash and dot"),
         "ConfigMapEnvSource.name ConfigMapKeySelector.name ConfigMapProjection.name ConfigMapVolumeSource.name "
         "LocalObjectReference.name PersistentVolumeClaimVolumeSource.claimName PodSpec.nodeName "
         "PodSpec.priorityClassName PodSpec.runtimeClassName PodSpec.schedulerName PodSpec.serviceAccountName "
         "SecretEnvSource.name SecretKeySelector.name SecretProjection.name SecretVolumeSource.secretName",
     ),
     (
-        _text_format(LABEL_KEY, "key of a label"),
+        _make_text_format(LABEL_KEY, "key of a label"),
         "LabelSelectorRequirement.key NodeSelectorRequirement.key PodAffinityTerm.topologyKey "
         "TopologySpreadConstraint.topologyKey",
     ),
-    (_text_format(IMAGE, "image [REGISTRY/]NAME[:TAG][@DIGEST], with a lower-case name"), "Container.image"),
-    (_text_format(LABEL_KEY, "key of a taint"), "Toleration.key"),
-    (_text_format(LABEL_VALUE, "value of a taint"), "Toleration.value"),
+    (_make_text_format(IMAGE, "image [REGISTRY/]NAME[:TAG][@DIGEST], with a lower-case name"), "Container.image"),
+    (_make_text_format(LABEL_KEY, "key of a taint"), "Toleration.key"),
+    (_make_text_format(LABEL_VALUE, "value of a taint"), "Toleration.value"),
     (
-        _text_format(r"(Memory|HugePages(-\S+)?)?", "medium: Memory, HugePages or nothing"),
+        _make_text_format(r"(Memory|HugePages(-\S+)?)?", "medium: Memory, HugePages or nothing"),
         "EmptyDirVolumeSource.medium",
     ),
-    (_text_format(r"[ -<>-~]+", "variable name of printable characters without ="), "EnvVar.name"),
-    (_text_format(r"[^:]+", "path without a colon"), "VolumeMount.mountPath"),
+    (_make_text_format(r"[ -<>-~]+", "variable name of printable characters without ="), "EnvVar.name"),
+    (_make_text_format(r"[^:]+", "path without a colon"), "VolumeMount.mountPath"),
 )
 FORMS: Mapping[str, Form] = {field: form for form, fields in _BY_FORM for field in fields.split()}
 

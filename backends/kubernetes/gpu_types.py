@@ -2,7 +2,7 @@
 
 In:  the plan and the options.
 Out: the label and its values; no values if no node can match, which JC4521 reports.
-No tool labels a node `H100`: NVIDIA's discovery writes the product name, and AMD and GKE write names of their own.
+No tool labels a node `H100`: NVIDIA's discovery writes the product name, and AMD and GKE use other names.
 Therefore, H100 matches every product of that type, unless `backend.gpu_labels` defines H100 for this cluster. (On
 hosts, runtime/system/gpus.py compares driver names in the same way.) Nodes with shared GPUs or MIG slices have other
 names (…-SHARED, …-MIG-1g.5gb) and do not match, because `gpus` counts whole GPUs.

@@ -257,7 +257,10 @@ def _sends_code(plan: Any) -> bool:
 
 
 def _optional_entry(condition: Callable[[Any], bool], plan: LaunchPlan, name: str, key: str, value: Any) -> list[Any]:
-    """Return [{name, key: value}] if the condition is true. Its leaves test it again for `jobc why`."""
+    """Return [{name, key: value}] if the condition is true, or [].
+
+    The leaves evaluate the condition again, so that `jobc why` can attribute them to it.
+    """
     entry = {"name": name, key: value}
     return [{k: _optional_leaf(condition, v) for k, v in entry.items()}] if condition(plan) else []
 

@@ -75,7 +75,7 @@ class LocalBackend(Backend):
 
     def emit(self, plan: LaunchPlan, options: LocalOptions, render: Render) -> Iterator[Artifact]:
         if plan.topology.nodes > 1:
-            yield render.chosen(hosts.loopback_hosts_file(render, plan), of.plan.topology.nodes)
+            yield render.record_choice(hosts.loopback_hosts_file(render, plan), of.plan.topology.nodes)
 
 
 def _if_several_nodes(leaf: Leaf, v: Any) -> Any:

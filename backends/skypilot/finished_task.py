@@ -48,7 +48,7 @@ class AcceptableMachine:
 
     @property
     def cloud(self) -> str:
-        return infra_cloud(as_text(self.asked.get("infra")))
+        return infra_cloud(text_or_empty(self.asked.get("infra")))
 
     def field_path(self, field: str) -> schema.At:
         return (*self.at, field) if field in self.entry else ("resources", field)
@@ -72,14 +72,14 @@ class FinishedTask:
         """Return the mapping at a path, or an empty mapping if there is none."""
         node: Any = self.tree
         for part in path:
-            node = as_mapping(node).get(part)
-        return as_mapping(node)
+            node = mapping_or_empty(node).get(part)
+        return mapping_or_empty(node)
 
     def machines(self) -> Iterator[AcceptableMachine]:
         """Yield each acceptable machine as SkyPilot reads it: an entry merged over `resources`."""
         resources = self.section("resources")
         entries = [
-            AcceptableMachine({**resources, **as_mapping(entry)}, ("resources", name, i), as_mapping(entry))
+            AcceptableMachine({**resources, **mapping_or_empty(entry)}, ("resources", name, i), mapping_or_empty(entry))
             for name in ("any_of", "ordered")
             for i, entry in enumerate(resources.get(name) or ())
         ]
@@ -92,12 +92,14 @@ class FinishedTask:
         """
         files = {}
         for target, mount in self.section("file_mounts").items():
-            source, key = as_mapping(mount).get("source", mount), self.key_that_set(("file_mounts", target))
+            source, key = mapping_or_empty(mount).get("source", mount), self.key_that_set(("file_mounts", target))
             if target not in self.options.file_mounts and not key.startswith("backend.extra."):
                 continue  # set by `mounts` or by jobc
             if isinstance(source, (list, tuple)):
-                files.update({f"{key}.source.{i}": as_text(item) for i, item in enumerate(source) if as_text(item)})
-            elif as_text(source) and "://" not in source:
+                files.update(
+                    {f"{key}.source.{i}": text_or_empty(item) for i, item in enumerate(source) if text_or_empty(item)}
+                )
+            elif text_or_empty(source) and "://" not in source:
                 files[key] = source
         return files
 
@@ -121,11 +123,11 @@ def removal_hint(key: str, instead: str) -> str:
     return f"remove {key}" if key.startswith("backend.extra.") or not instead else instead
 
 
-def as_mapping(value: Any) -> Tree:
+def mapping_or_empty(value: Any) -> Tree:
     return value if isinstance(value, Mapping) else {}
 
 
-def as_text(value: Any) -> str:
+def text_or_empty(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 

@@ -9,7 +9,7 @@ from ...runtime.system.frozen_dataclass import dataclass
 
 @dataclass(frozen=True)
 class NodeGroup:
-    """Further nodes of the same job, with a command of their own: a component of a heterogeneous job.
+    """Further nodes of the same job, with another command: a component of a heterogeneous job.
 
     nodes: number of nodes; null = 1
     gpus, cpus: per node; null = none, and Slurm's default

@@ -81,9 +81,9 @@ class ArtifactComparison:
 def compare_artifacts(left: ComparedArtifact, right: ComparedArtifact) -> ArtifactComparison:
     """Compare two artifacts. Raises DamagedRecord."""
     a, b = _parse_job_json(left.files), _parse_job_json(right.files)
-    identity = _compare_keys(read_job_record(a, "identity"), read_job_record(b, "identity"))
+    identity = _compare_keys(parse_job_record(a, "identity"), parse_job_record(b, "identity"))
     return ArtifactComparison(
-        meaning=tuple(_compare_keys(read_job_record(a, "plan"), read_job_record(b, "plan"))),
+        meaning=tuple(_compare_keys(parse_job_record(a, "plan"), parse_job_record(b, "plan"))),
         spec=tuple(_compare_keys(_recorded_spec(a), _recorded_spec(b))),
         breaks_resume=tuple(change.key for change in identity),
         files=tuple(_compare_files(left, right)),
@@ -104,8 +104,8 @@ def _is_redundant(change: KeyChange, changes: list[KeyChange]) -> bool:
 
 def _recorded_spec(job: Mapping[str, Any]) -> dict[str, Any]:
     """Return the job's spec keys. A value that jobc derives is null here."""
-    backend = read_job_record(job, "plan").get("backend.name")
-    return {**read_job_record(job, "identity"), **read_job_record(job, "spec"), "backend": backend}
+    backend = parse_job_record(job, "plan").get("backend.name")
+    return {**parse_job_record(job, "identity"), **parse_job_record(job, "spec"), "backend": backend}
 
 
 def _parse_job_json(files: Mapping[str, str]) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def _parse_job_json(files: Mapping[str, str]) -> dict[str, Any]:
         raise DamagedRecord(f"{JOB} is not a JSON object") from None
 
 
-def read_job_record(job: Mapping[str, Any], name: str) -> dict[str, Any]:
+def parse_job_record(job: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return one record of job.json as key -> value. name: identity, spec or plan. Raises DamagedRecord."""
     if name not in job:
         raise DamagedRecord(f"{JOB} has no {name}")
@@ -140,7 +140,7 @@ def _compare_files(left: ComparedArtifact, right: ComparedArtifact) -> Iterator[
     for path in sorted(a.keys() | b.keys()):
         if path not in b or path not in a:
             yield FileChange(path, "only in a" if path in a else "only in b", 0)
-        elif a[path] != b[path] and (lines := _different_lines(path, a[path], b[path])):
+        elif a[path] != b[path] and (lines := _count_different_lines(path, a[path], b[path])):
             yield FileChange(path, "changed", lines)
         for property_name, in_a, in_b in (
             ("executable", left.executable, right.executable),
@@ -150,7 +150,7 @@ def _compare_files(left: ComparedArtifact, right: ComparedArtifact) -> Iterator[
                 yield FileChange(path, f"{property_name} only in {'a' if path in in_a else 'b'}", 0)
 
 
-def _different_lines(path: str, a: str, b: str) -> int:
+def _count_different_lines(path: str, a: str, b: str) -> int:
     lines_a, lines_b = normalized_lines(path, a), normalized_lines(path, b)
     if lines_a is None or lines_b is None:
         lines_a, lines_b = a.split("\n"), b.split("\n")

@@ -76,7 +76,7 @@ class CannotRecompile(Exception):
 def recompile_artifact(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> RecompiledArtifact:
     """Compile a directory again. Raises CannotRecompile, and CompileError as in read_job() or if the compile fails."""
     written = read_job(folder)
-    request = read_recorded_request(written, config_dirs)
+    request = parse_recorded_request(written, config_dirs)
     if elsewhere := _uncopied_inputs(written, folder, config_dirs):
         raise CannotRecompile(f"not on this machine: {', '.join(elsewhere)}")
     try:
@@ -132,7 +132,7 @@ def is_sweep(job: Mapping[str, Any]) -> bool:
     return bool(job["sweep"])
 
 
-def read_recorded_request(written: Mapping[str, Any], config_dirs: tuple[tuple[str, Path], ...]) -> CompileRequest:
+def parse_recorded_request(written: Mapping[str, Any], config_dirs: tuple[tuple[str, Path], ...]) -> CompileRequest:
     asked = written["request"]
     command = None if asked["command"] is None else tuple(asked["command"])
     return CompileRequest(tuple(asked["words"]), command, config_dirs, asked["config_name"], asked["strict"], True)

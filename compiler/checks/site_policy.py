@@ -1,7 +1,7 @@
 """Site policies: installed packages with their own rules, found through the entry point group `jobc.policies`.
 
 An entry point is an object with a `name` and a function `check(spec, plan)` that yields Diagnostics. A policy's codes
-have a prefix of their own, and the pages about them are in `codes/` next to the module. `Policy` is a ready-made policy
+have a different prefix, and the pages about them are in `codes/` next to the module. `Policy` is a ready-made policy
 that only needs its limits. A policy that cannot be loaded or run is an error (JC3093), because otherwise everything
 would be allowed.
 """

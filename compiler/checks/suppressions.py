@@ -113,10 +113,14 @@ class SeverityFilter:
         """
         found = list(found)
         allowances = [a for a in self.allowances if a.code.startswith(OF_SIZES) is of_sizes]
-        return [_unused_allowance(a) for a in allowances if not any(a.allows_finding(d) for d in found if d.allowed)]
+        return [
+            _unused_allowance_diagnostic(a)
+            for a in allowances
+            if not any(a.allows_finding(d) for d in found if d.allowed)
+        ]
 
 
-def _unused_allowance(allowance: AllowComment) -> Diagnostic:
+def _unused_allowance_diagnostic(allowance: AllowComment) -> Diagnostic:
     title = f"the comment allows {allowance.word}, which is not reported here"
     because = f"no rule reports this diagnostic for line {allowance.line}, so the comment could hide a later mistake"
     hint = "remove the comment, or keep it if another backend reports the diagnostic"
@@ -132,7 +136,7 @@ def _unused_allowance(allowance: AllowComment) -> Diagnostic:
     return Diagnostic("JC3081", title, because, hint, allowance.origin, severity=Severity.NOTE)
 
 
-def read_allow_comments(files: Mapping[str, str]) -> tuple[AllowComment, ...]:
+def find_allow_comments(files: Mapping[str, str]) -> tuple[AllowComment, ...]:
     """Return the allow comments in all files (`ROOT:PATH` -> text). Raises CompileError JC3080 for invalid comments."""
     allowances: list[AllowComment] = []
     refused: list[Diagnostic] = []

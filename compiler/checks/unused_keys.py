@@ -12,7 +12,7 @@ from ..diagnostics.diagnostic import Diagnostic, Severity
 from ..diagnostics.origin import COMMAND_LINE
 from ..emit.source_map import SpecValue
 from ..frontend.compose import ComposedConfig
-from ..frontend.overrides import command_as_override
+from ..frontend.overrides import format_command_override
 from ..plan.lower import KeyTable
 from .capabilities import is_in_section
 
@@ -20,13 +20,13 @@ from .capabilities import is_in_section
 def check_unused_hosts(values: Mapping[str, SpecValue]) -> Iterator[Diagnostic]:
     """Yield JC2022 for hosts that were typed on the command line although the backend is the default, local."""
     backend = values["backend"]
-    if is_typed(values, "hosts") and backend.is_set_only_by_jobc and backend.value == "local":
+    if is_set_on_command_line(values, "hosts") and backend.is_set_only_by_jobc and backend.value == "local":
         title = "hosts are set, but the backend does not use them"
         because = "the default is backend=local, which starts the job on this machine"
         yield Diagnostic("JC2022", title, because, "backend=ssh, backend=pdsh or backend=slurm", key="hosts")
 
 
-def is_typed(values: Mapping[str, SpecValue], key: str) -> bool:
+def is_set_on_command_line(values: Mapping[str, SpecValue], key: str) -> bool:
     origin = values[key].origin
     return origin is not None and origin.root == COMMAND_LINE
 
@@ -86,4 +86,4 @@ def _is_lost(file: str, values: Mapping[str, SpecValue], lost: set[str]) -> bool
 
 def _command_passing_key(command: Sequence[str], key: str) -> str:
     """Return an override that sets the command and passes the key's value to the program."""
-    return shlex.quote(command_as_override([*command, f"--{key.rpartition('.')[2]}", f"${{{key}}}"]))
+    return shlex.quote(format_command_override([*command, f"--{key.rpartition('.')[2]}", f"${{{key}}}"]))

@@ -111,7 +111,7 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
     if "--" in words:
         separator = words.index("--")
         words, program_words = words[:separator], tuple(words[separator + 1 :])
-    first = _command_at(words)
+    first = _index_of_command(words)
     command = "compile" if first is None else words.pop(first)
     if command in TAKES_ARGUMENTS:
         wants_help = command != "_complete" and words in (["-h"], ["--help"])
@@ -145,14 +145,14 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
 def parse_leniently(argv: Sequence[str]) -> Arguments:
     """Return the command and format of an invalid command line, so that its error can be printed in that format."""
     words = list(argv[: argv.index("--")] if "--" in argv else argv)
-    index = _command_at(words)
+    index = _index_of_command(words)
     command = "compile" if index is None else words[index]
     formats = re.findall(r"(?m)^--format(?:=|\n)(\w+)$", "\n".join(words))
     is_supported = formats and formats[-1] in FORMATS.get(command, ())
     return Arguments(command, (), None, format=formats[-1] if is_supported else None)
 
 
-def _command_at(words: Sequence[str]) -> int | None:
+def _index_of_command(words: Sequence[str]) -> int | None:
     """Return the command's index: the first bare word (no option, value or override), if it names a command."""
     bare = (i for i, word in enumerate(words) if not re.match(r"[-~]|.*=", word) and not _is_value(words, i))
     first = next(bare, None)

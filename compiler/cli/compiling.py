@@ -11,7 +11,7 @@ from ..diagnostics.diagnostic import CompileError, Diagnostic, Severity, has_err
 from ..emit.artifact import PROGRAM
 from ..frontend.compose import compose_hydra_config, hydra_session
 from ..frontend.observed_files import ask_file_system
-from ..frontend.overrides import read_overrides
+from ..frontend.overrides import parse_overrides
 from ..pipeline.compile import compile_job, config_search_path, write_compiled_job
 from ..pipeline.sweeps import compile_sweep, group_points_into_folders
 from ..pipeline.types import CompiledJob, CompileRequest, SweepFolder
@@ -165,7 +165,7 @@ def _show_config(arguments: Arguments, wanted: CompileRequest) -> int:
     """Print --cfg or --info as Hydra's own applications do (hydra-core 1.3)."""
     from omegaconf import OmegaConf, open_dict
 
-    overrides = read_overrides(wanted.words, open_keys(wanted.words))
+    overrides = parse_overrides(wanted.words, open_keys(wanted.words))
     with hydra_session(config_search_path(wanted)) as loader:
         config, applied = compose_hydra_config(loader, wanted.config_name, overrides)
         if arguments.info:

@@ -44,7 +44,7 @@ def _repository_relative(file: str) -> str:
     return file
 
 
-def diagnostics_as_json(found: Sequence[Diagnostic], folders: Folders) -> str:
+def format_diagnostics_as_json(found: Sequence[Diagnostic], folders: Folders) -> str:
     """Return {"version": 1, "diagnostics": [{code, name, severity, title, because, hint, key, place, points, …}]}."""
     return to_printable_json(
         {"version": 1, "diagnostics": [_to_json_object(d, folders) for d in merge_equal_diagnostics(found)]}
@@ -60,7 +60,7 @@ def _to_json_object(d: Diagnostic, folders: Folders) -> dict[str, Any]:
     return {**plain, "points": list(d.points), "otherwise": list(d.otherwise), "allowed": d.allowed}
 
 
-def diagnostics_as_github(found: Sequence[Diagnostic], folders: Folders) -> str:
+def format_diagnostics_for_github(found: Sequence[Diagnostic], folders: Folders) -> str:
     """Return one workflow command per diagnostic; GitHub shows it inline, on that line of the file."""
     return "".join(f"{_github_annotation(d, folders)}\n" for d in merge_equal_diagnostics(found) if not d.allowed)
 
@@ -92,6 +92,6 @@ def _message_text(d: Diagnostic) -> str:
 
 
 FORMATS: dict[str, Callable[[Sequence[Diagnostic], Folders], str]] = {
-    "json": diagnostics_as_json,
-    "github": diagnostics_as_github,
+    "json": format_diagnostics_as_json,
+    "github": format_diagnostics_for_github,
 }

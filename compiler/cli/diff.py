@@ -32,7 +32,7 @@ from ..artifacts.diff import (
     compare_artifacts,
     without_record_files,
 )
-from ..artifacts.recompile import is_sweep, read_recorded_request
+from ..artifacts.recompile import is_sweep, parse_recorded_request
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..emit.artifact_dir import UNSUMMED, find_edited_files, is_executable, read_job, read_text_with_line_endings
 from ..emit.job_json import JOB
@@ -58,7 +58,7 @@ def diff_command(arguments: Arguments) -> int:
         hint = "compile the job again with --force"
         raise CompileError([Diagnostic("JC5009", "cannot compare these artifacts", str(error), hint)]) from None
     if arguments.format == "json":
-        print_json({"a": a.name, "b": b.name, **diff_as_json(comparison)})
+        print_json({"a": a.name, "b": b.name, **diff_to_json_object(comparison)})
         return DIFFERS if comparison.differs else OK
     print_lines(f"a  {a.name}", f"b  {b.name}")
     if comparison.differs:
@@ -84,8 +84,8 @@ def _load_sides(arguments: Arguments) -> tuple[ComparedArtifact, ComparedArtifac
         if overrides:
             sides.append(_compile_side(arguments, overrides))
         elif len(folders) == 1:
-            with _open_directory(folders[0]) as folder:
-                recorded = read_recorded_request(read_job(folder), arguments.config_dirs)
+            with _artifact_directory(folders[0]) as folder:
+                recorded = parse_recorded_request(read_job(folder), arguments.config_dirs)
             sides.append(_compiled_side("the same overrides, compiled now", compile_job(recorded)))
     else:
         points = compile_sweep(build_request(arguments), progress_printer(), with_labels=False)
@@ -123,7 +123,7 @@ def _compiled_side(name: str, compiled: CompiledJob) -> ComparedArtifact:
 
 
 @contextlib.contextmanager
-def _open_directory(word: str) -> Iterator[Path]:
+def _artifact_directory(word: str) -> Iterator[Path]:
     """Yield the directory that a word names. DIR:N is point N of a sweep, which is written to a temporary folder.
 
     Raises CompileError JC5004 as _find_artifact_folder() does, and DamagedRecord.
@@ -154,7 +154,7 @@ def _find_artifact_folder(word: str) -> Path:
 
 def _load_written(word: str) -> ComparedArtifact:
     """Return the job in a directory. Raises CompileError JC5009 if its job.json was edited, and JC1110 for a sweep."""
-    with _open_directory(word) as folder:
+    with _artifact_directory(word) as folder:
         return _read_artifact(word, folder)
 
 
@@ -174,7 +174,7 @@ def _read_artifact(word: str, folder: Path) -> ComparedArtifact:
     return ComparedArtifact(word, files, executable, frozenset(edit.path for edit in edits if edit.kind == "link"))
 
 
-def diff_as_json(found: ArtifactComparison) -> dict[str, Any]:
+def diff_to_json_object(found: ArtifactComparison) -> dict[str, Any]:
     """Return the diff as JSON. A side that lacks a key has no value there."""
 
     def drop_absent(fields: Iterable[tuple[str, Any]]) -> dict[str, Any]:

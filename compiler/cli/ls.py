@@ -24,7 +24,7 @@ from ...runtime.run_folder.artifact_copies import JOB_FILE
 from ...runtime.system.command_line import Parser
 from ...runtime.system.failure import Failure
 from ...runtime.system.values import read_settings
-from ...runtime.verbs.run_rows import SCHEMA, RunRow, make_run_row, rows_as_json
+from ...runtime.verbs.run_rows import SCHEMA, RunRow, make_run_row, rows_to_json_objects
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from .arguments import Arguments
 from .recorded_engine import recorded_engine
@@ -73,7 +73,7 @@ def list_runs_of_all_jobs(argv: Sequence[str], default_folders: Sequence[Path]) 
         raise Failure(f"cannot list {getattr(error, 'filename', '')}: {getattr(error, 'strerror', error)}") from None
     rows = list(islice(_select_rows(found, options), options.limit))
     if options.format == "json":
-        print(json.dumps({"schema": SCHEMA, "runs": rows_as_json(rows)}, indent=2))
+        print(json.dumps({"schema": SCHEMA, "runs": rows_to_json_objects(rows)}, indent=2))
     elif rows:
         print("\n".join(format_run_table(rows, shutil.get_terminal_size().columns, time.time())))
     else:

@@ -91,7 +91,7 @@ def _step_time(step_s: float | None, run: str | None, samples: int) -> StepTimeE
     try:
         if estimate := read_step_time(Path(run), samples):
             return estimate
-        because = "the run's metrics contain no step"
+        because = "the run's metrics contain no steps"
     except Unreadable as error:
         because = f"{error.path} {error.reason}"
     hint = "estimate.run=null, or the folder of a run that used the trainer: estimate.run=runs/NAME/RUN_ID"

@@ -27,10 +27,10 @@ from .. import user_cache
 from ..file_states import SETTLED_S, list_file_states
 from ..frontend.observed_files import (
     add_to_recordings,
-    answer_for_written_file,
     are_answers_unchanged,
     ask_file_system,
     record_answers,
+    state_of_written_file,
 )
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def compile_and_record(words: Sequence[str], compile_job: Callable[[], int]) -> 
 def record_written_files(files: Iterable[Artifact], target: Path) -> None:
     """Record the files of an artifact directory that was just written."""
     folder = target.absolute()
-    answers = {file.path: answer_for_written_file(file.content, file.executable) for file in files}
+    answers = {file.path: state_of_written_file(file.content, file.executable) for file in files}
     add_to_recordings({("our file", str(folder / path)): answer for path, answer in answers.items()})
     for part in (folder, folder / ".jobc"):
         ask_file_system("real path", part)

@@ -90,9 +90,9 @@ class VerifyResult:
         if self.unknown:
             inputs = {"state": "not compared", "because": self.unknown}
         elif self.drift is not None:
-            from .diff import diff_as_json
+            from .diff import diff_to_json_object
 
-            comparison = diff_as_json(self.drift.found) if self.drift.found is not None else {}
+            comparison = diff_to_json_object(self.drift.found) if self.drift.found is not None else {}
             inputs |= {
                 "causes": self.drift.causes,
                 "files": self.drift.files,
@@ -127,11 +127,11 @@ def _verify_artifact(word: str, arguments: Arguments) -> VerifyResult:
 
 def _recompile_command(folder: Path, config_dir: Path | None) -> str:
     """Return the command that rewrites the directory, or advice if the recorded words may be forged or too long."""
-    from ..artifacts.recompile import is_sweep, read_recorded_request
+    from ..artifacts.recompile import is_sweep, parse_recorded_request
     from .compiling import display_path
 
     job = read_job(folder)
-    was = read_recorded_request(job, ())
+    was = parse_recorded_request(job, ())
     options = ["-m"] * is_sweep(job)
     options += [] if was.config_name == "config" else ["--config-name", was.config_name]
     options += ["--config-dir", str(config_dir)] if config_dir else []

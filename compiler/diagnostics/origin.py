@@ -57,7 +57,7 @@ class TextWithOrigin(str):
 
     It is a `str` so that OmegaConf resolves interpolations in it. It is never copied, so merges keep the origin.
     null: whether the scalar was empty, `~` or `null` without quotes, so that it means "no value" and is not text.
-    quoted: whether it was in quotes or a block. Only untyped trees use this (value_types.read_untyped).
+    quoted: whether it was in quotes or a block. Only untyped trees use this (value_types.parse_untyped).
     """
 
     __slots__ = ("null", "origin", "quoted")

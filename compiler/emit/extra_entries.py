@@ -111,7 +111,7 @@ def _merge_named(base: Sequence[Any], extra: Mapping[str, Any], path: Path) -> l
 
 
 def value_paths(tree: Any, prefix: Path = ()) -> Iterator[Path]:
-    """Yield each value's path in a tree. An empty mapping counts as a value."""
+    """Yield each value's path in a tree. An empty mapping is a value too."""
     if isinstance(tree, Mapping) and tree:
         for key, inner in tree.items():
             yield from value_paths(inner, (*prefix, key))

@@ -18,7 +18,7 @@ _REQUEST = {"words", "command", "config_name", "strict"}
 
 
 def to_canonical_text(tree: Mapping[str, Any]) -> str:
-    """Return the file's only valid text: any change of whitespace or order counts as an edit."""
+    """Return the file's only valid text: any change of whitespace or order is an edit."""
     return json.dumps(tree, indent=2, ensure_ascii=False) + "\n"
 
 

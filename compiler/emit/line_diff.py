@@ -10,9 +10,9 @@ Opcode = tuple[str, int, int, int, int]
 
 
 def diff_opcodes(a: Sequence[str], b: Sequence[str]) -> list[Opcode]:
-    """Return difflib's opcodes. If too many lines repeat, all but the common beginning and end count as replaced."""
-    head = _equal_lines(a, b)
-    tail = _equal_lines(a[head:][::-1], b[head:][::-1])
+    """Return difflib's opcodes. If too many lines repeat, all but the common beginning and end are replaced."""
+    head = _common_prefix_length(a, b)
+    tail = _common_prefix_length(a[head:][::-1], b[head:][::-1])
     middle_a, middle_b = a[head : len(a) - tail], b[head : len(b) - tail]
     counts, others = Counter(middle_a), Counter(middle_b)
     if sum(count * others[line] for line, count in counts.items()) > MOST_PAIRS:
@@ -24,5 +24,5 @@ def diff_opcodes(a: Sequence[str], b: Sequence[str]) -> list[Opcode]:
     return [*(ends[0] if head else ()), *moved, *(ends[1] if tail else ())]
 
 
-def _equal_lines(a: Sequence[str], b: Sequence[str]) -> int:
+def _common_prefix_length(a: Sequence[str], b: Sequence[str]) -> int:
     return next((n for n, (left, right) in enumerate(zip(a, b, strict=False)) if left != right), min(len(a), len(b)))

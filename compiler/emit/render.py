@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from ...runtime.system.frozen_dataclass import dataclass
 from ..plan.read_tracking import track_reads
-from ..plan.shell_quoting import UnquotableText, comment, format_table_row
+from ..plan.shell_quoting import UnquotableText, checked_table_row, comment
 from .artifact import Artifact, LineRange
 from .line_trace import LineCollector, PlanKeyTrace, RefusedText, TextRefusedError
 from .templating import template_environment
@@ -146,7 +146,7 @@ class Render:
             raise TextRefusedError(trace.refused)
         return Artifact(path, "".join(lines.text), executable, lines.line_ranges())
 
-    def chosen(self, artifact: Artifact, by: Callable[[Any], Any]) -> Artifact:
+    def record_choice(self, artifact: Artifact, by: Callable[[Any], Any]) -> Artifact:
         """Record that the plan keys which `by` reads (such as `of.plan.name`) decide whether this file is emitted."""
         trace = PlanKeyTrace()
         by(SimpleNamespace(**_track_views(self.views, trace)))
@@ -195,7 +195,7 @@ class Render:
         refused = []
         for row in rows:
             try:
-                format_table_row(row)
+                checked_table_row(row)
             except UnquotableText as error:
                 refused.append(RefusedText((key,), row, f"line of {path}", str(error)))
         if refused:

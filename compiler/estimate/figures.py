@@ -13,9 +13,9 @@ from .goodput import Goodput, estimate_goodput
 from .memory import Memory, estimate_rank_memory, host_memory, max_shared_memory
 from .parameters import job_model_size
 from .step_time import StepTimeEstimate
-from .training_length import SAVES, TrainingLength, max_checkpoints, training_length
+from .training_length import SAVES, TrainingLength, max_checkpoint_count, training_length
 
-ANY_GPU = "any"  # key in `prices` that applies to GPU types without a price of their own
+ANY_GPU = "any"  # key in `prices` that applies to GPU types without a listed price
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def estimate_figures(
         shm=plan.resources.shm_bytes,
         batches=max_shared_memory(spec, plan),
         resuming=resuming,
-        checkpoints=max_checkpoints(spec.checkpoint, steps) if knows_saves else None,
+        checkpoints=max_checkpoint_count(spec.checkpoint, steps) if knows_saves else None,
         step_s=step_s,
         epoch_s=epoch_s,
         total_s=total_s,

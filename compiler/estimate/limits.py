@@ -38,7 +38,7 @@ def worst_per_code(found: Iterable[SizeFinding]) -> list[Diagnostic]:
     return merged
 
 
-def make_warning(code: str, title: str, because: str, hint: str, key: str, by: float) -> SizeFinding:
+def make_size_finding(code: str, title: str, because: str, hint: str, key: str, by: float) -> SizeFinding:
     return SizeFinding(Diagnostic(code, title, because, hint, key=key, severity=Severity.WARNING), by)
 
 

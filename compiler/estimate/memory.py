@@ -65,15 +65,15 @@ class Memory:
     @property
     def error(self) -> int | None:
         """Return half the width of the error bar of `total`, or None if a part is unknown and may be the largest."""
-        return None if self.unknown else self._error_bytes
+        return None if self.unknown else self._error_margin_bytes
 
     @property
     def least(self) -> int:
         """Return a lower bound of the total, from lower bounds of the known parts."""
-        return self.total - self._error_bytes
+        return self.total - self._error_margin_bytes
 
     @property
-    def _error_bytes(self) -> int:
+    def _error_margin_bytes(self) -> int:
         return round(STATES_ERROR * self.states + ACTIVATION_ERROR * (self.activations or 0))
 
 

@@ -37,7 +37,7 @@ def hint_to_fit_on_gpu(spec: JobSpec, plan: LaunchPlan, gpu_bytes: int) -> str:
         if needs.total <= gpu_bytes:
             words = " ".join(word for change in changes for word in change.words)
             return words if needs.gathered is not None else f"{words}{NOT_ALL}"
-    widest = _widest_sharding(plan)
+    widest = _widest_sharding_change(plan)
     if _estimate_memory(spec, plan, [widest], MANY_RANKS).total <= gpu_bytes:
         return MORE_NODES.format(" ".join(widest.words))
     return LARGER_GPU
@@ -45,7 +45,11 @@ def hint_to_fit_on_gpu(spec: JobSpec, plan: LaunchPlan, gpu_bytes: int) -> str:
 
 def _candidate_changes(spec: JobSpec, plan: LaunchPlan) -> Iterator[tuple[SuggestedChange, ...]]:
     """Yield single changes, then combinations. Changes that reduce the largest part come first."""
-    smaller, again, shared = _smaller_batches(spec, plan), _recompute_activations(plan), _full_sharding(plan)
+    smaller, again, shared = (
+        _smaller_batch_changes(spec, plan),
+        _activation_checkpointing_changes(plan),
+        _full_sharding_changes(plan),
+    )
     now = _estimate_memory(spec, plan)
     ways = [smaller, again, shared] if (now.activations or 0) > now.states else [shared, smaller, again]
     for way in ways:
@@ -66,7 +70,7 @@ def _estimate_memory(
     return estimate_rank_memory(train, size, ranks or plan.topology.world_size, plan.uses_trainer)
 
 
-def _smaller_batches(spec: JobSpec, plan: LaunchPlan) -> list[SuggestedChange]:
+def _smaller_batch_changes(spec: JobSpec, plan: LaunchPlan) -> list[SuggestedChange]:
     """Return a change for each divisor of the micro-batch, largest first. There is none for a user's own program."""
     batch, batch_spec = plan.train["batch"], spec.batch
     changes = []
@@ -78,21 +82,21 @@ def _smaller_batches(spec: JobSpec, plan: LaunchPlan) -> list[SuggestedChange]:
     return changes
 
 
-def _recompute_activations(plan: LaunchPlan) -> list[SuggestedChange]:
+def _activation_checkpointing_changes(plan: LaunchPlan) -> list[SuggestedChange]:
     has_blocks = plan.uses_trainer and plan.train["model"].get("kind") == "gpt"
     if not has_blocks or plan.train["loop"]["activation_checkpointing"] == 1:
         return []
     return [SuggestedChange(("loop.activation_checkpointing=1",), {"loop": {"activation_checkpointing": 1}})]
 
 
-def _full_sharding(plan: LaunchPlan) -> list[SuggestedChange]:
+def _full_sharding_changes(plan: LaunchPlan) -> list[SuggestedChange]:
     """Return the change that shards over all ranks. JC2073 and JC2076 check whether loop.compile works with it."""
     if plan.topology.world_size == 1 or plan.train["parallel"]["kind"] == "fsdp":
         return []
-    return [_widest_sharding(plan)]
+    return [_widest_sharding_change(plan)]
 
 
-def _widest_sharding(plan: LaunchPlan) -> SuggestedChange:
+def _widest_sharding_change(plan: LaunchPlan) -> SuggestedChange:
     if plan.train["parallel"]["kind"] == "deepspeed":
         return SuggestedChange(("parallel.zero_stage=3",), {"parallel": {"zero_stage": 3}})
     compiles = plan.uses_trainer and plan.train["loop"]["compile"] == "model"

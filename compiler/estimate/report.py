@@ -115,7 +115,7 @@ def _format_cell(figures: Figures, field: str, form: Format) -> str:
     return UNKNOWN if value is None else form(value)
 
 
-def figures_table(sizes: Sequence[Figures]) -> str:
+def format_figures_table(sizes: Sequence[Figures]) -> str:
     lines = [["", *(figures.label for figures in sizes)]]
     for heading, rows in SECTIONS:
         shown = [[name, *(_format_cell(figures, field, form) for figures in sizes)] for name, field, form in rows]
@@ -131,12 +131,12 @@ def figures_table(sizes: Sequence[Figures]) -> str:
     return "\n".join(padded)
 
 
-def figures_as_json(sizes: Sequence[Figures]) -> str:
+def format_figures_as_json(sizes: Sequence[Figures]) -> str:
     """Return a list of objects with the fields of Figures, in bytes and seconds; null means unknown."""
     return json.dumps([_figures_tree(figures) for figures in sizes], indent=2)
 
 
-def figures_as_csv(sizes: Sequence[Figures]) -> str:
+def format_figures_as_csv(sizes: Sequence[Figures]) -> str:
     """Return one line per size. The columns are always the same: the dotted fields of Figures."""
     text = io.StringIO()
     writer = csv.DictWriter(text, list(_csv_columns()), lineterminator="\n", restval="", extrasaction="ignore")
@@ -168,7 +168,7 @@ def _flatten_tree(tree: dict[str, Any], prefix: str) -> dict[str, Any]:
 
 
 FORMATS: dict[str, Callable[[Sequence[Figures]], str]] = {
-    "table": figures_table,
-    "json": figures_as_json,
-    "csv": figures_as_csv,
+    "table": format_figures_table,
+    "json": format_figures_as_json,
+    "csv": format_figures_as_csv,
 }

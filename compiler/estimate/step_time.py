@@ -36,7 +36,7 @@ def samples_per_rank_and_step(train: Mapping[str, Any]) -> int:
 
 
 def read_step_time(run: Path, samples: int) -> StepTimeEstimate | None:
-    """Return the step time from rank 0's metrics, or None if they contain no step. Raises Unreadable.
+    """Return the step time from rank 0's metrics, or None if they contain no steps. Raises Unreadable.
 
     If the run has several attempts, perhaps with different world sizes, the one with the most steps is used.
     samples: samples per rank and step of a run that does not record this number.
@@ -45,15 +45,17 @@ def read_step_time(run: Path, samples: int) -> StepTimeEstimate | None:
     for line in read_metrics(run / "metrics" / "rank_00.jsonl"):
         step_s: Any = line.get("step_s")  # the line may have been edited or written by another program
         if "loss" in line and type(step_s) in (int, float) and 0 < step_s <= LONGEST_S:
-            steps[str(line.get("step"))] = str(line.get("attempt", 0)), step_s  # the last one counts if it repeats
+            steps[str(line.get("step"))] = str(line.get("attempt", 0)), step_s  # the last line wins if a step repeats
     if not steps:
         return None
     ((attempt, _),) = Counter(attempt for attempt, _ in steps.values()).most_common(1)
     times = [step_s for of_attempt, step_s in steps.values() if of_attempt == attempt]
-    return StepTimeEstimate(statistics.median(times[WARM_UP:] or times), _recorded_samples(run, attempt) or samples)
+    return StepTimeEstimate(
+        statistics.median(times[WARM_UP:] or times), _recorded_sample_count(run, attempt) or samples
+    )
 
 
-def _recorded_samples(run: Path, attempt: str) -> int | None:
+def _recorded_sample_count(run: Path, attempt: str) -> int | None:
     if not attempt.isdigit():
         return None
     try:

@@ -63,7 +63,7 @@ def training_length(
     of_batch = batch.get("global")
     epoch_samples = given.samples
     if epoch_samples is None and "data.kind" not in unsaid:
-        epoch_samples = _known_samples(train["data"])
+        epoch_samples = _known_sample_count(train["data"])
     ceil = floor = quotient = in_epoch = empty = samples = None
     steps, epochs = (None, None) if unsaid >= LENGTH else (loop["steps"], loop["epochs"])
     if steps is not None and of_batch is not None:
@@ -98,7 +98,7 @@ def training_length(
     )
 
 
-def _known_samples(data: Mapping[str, Any]) -> int | None:
+def _known_sample_count(data: Mapping[str, Any]) -> int | None:
     """Return the number of training samples, or None if the config does not determine it, as for stdlib_bytes."""
     if data.get("kind") == "digits":
         held_out = round(NUM_IMAGES * float(data["val_fraction"]))
@@ -106,7 +106,7 @@ def _known_samples(data: Mapping[str, Any]) -> int | None:
     return data["samples"] if data.get("kind") == "random_tokens" else None
 
 
-def max_checkpoints(how: CheckpointConfig, length: TrainingLength) -> int:
+def max_checkpoint_count(how: CheckpointConfig, length: TrainingLength) -> int:
     """Return how many checkpoints may exist at once: the newest, the one being written, the best, permanent ones."""
     most, every = how.keep + 1 + 1, how.steps_between_saves(length.steps_of_epoch)
     if length.steps is None or not every:
@@ -120,7 +120,9 @@ def fewer_checkpoints_hint(how: CheckpointConfig, length: TrainingLength, max_co
     """Return a hint on how to keep fewer checkpoints. max_count: number of checkpoints that fit on the disk"""
     for lasting in dict.fromkeys((how.keep_every_steps, None)):
         changed = replace(how, keep_every_steps=lasting)
-        fitting = bisect_right(range(2, how.keep + 1), max_count, key=partial(_checkpoints_with_keep, changed, length))
+        fitting = bisect_right(
+            range(2, how.keep + 1), max_count, key=partial(_checkpoint_count_with_keep, changed, length)
+        )
         if fitting:
             words = [f"checkpoint.keep={fitting + 1}"] if fitting + 1 != how.keep else []
             words += ["checkpoint.keep_every_steps=null"] if lasting != how.keep_every_steps else []
@@ -128,5 +130,5 @@ def fewer_checkpoints_hint(how: CheckpointConfig, length: TrainingLength, max_co
     return "a larger disk at storage.root, because the job already keeps as few checkpoints as possible"
 
 
-def _checkpoints_with_keep(how: CheckpointConfig, length: TrainingLength, keep: int) -> int:
-    return max_checkpoints(replace(how, keep=keep), length)
+def _checkpoint_count_with_keep(how: CheckpointConfig, length: TrainingLength, keep: int) -> int:
+    return max_checkpoint_count(replace(how, keep=keep), length)

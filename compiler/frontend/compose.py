@@ -74,7 +74,7 @@ class ComposedConfig:
                 return override.origin
             if override.operator == "~" and node is None and key == override.key:
                 return override.origin
-        if first := _first_text(node):
+        if first := _first_text_and_depth(node):
             leaf, depth = first
             return enclosing_key_position(
                 read_files.get(f"{leaf.origin.root}:{leaf.origin.path}", ""), leaf.origin, depth
@@ -172,7 +172,7 @@ def compose_hydra_config(
     loader: Any, config_name: str, overrides: Sequence[Override], cached: bool = False
 ) -> tuple[DictConfig, list[Override]]:
     """Return Hydra's composed config, with unresolved interpolations and its section `hydra`, and the overrides as
-    Hydra accepted them (see respell_group_prefix). Raises the same errors as compose_job().
+    Hydra accepted them (see with_other_group_prefix). Raises the same errors as compose_job().
 
     cached: whether to use the cached merge of the files, whose section `hydra` does not list the other overrides.
     """
@@ -193,10 +193,10 @@ def compose_hydra_config(
         except COMPOSE_ERRORS as error:
             from .hydra_errors import (  # imported here, because most compiles have no error
                 diagnose_hydra_error,
-                respell_group_prefix,
+                with_other_group_prefix,
             )
 
-            if (changed := respell_group_prefix(error, accepted, loader)) and changed[0] not in fixed_groups:
+            if (changed := with_other_group_prefix(error, accepted, loader)) and changed[0] not in fixed_groups:
                 fixed_groups.add(changed[0])
                 accepted = changed[1]
                 continue
@@ -274,18 +274,18 @@ def _find_unresolved(config: DictConfig, composed: ComposedConfig) -> list[Diagn
             if re.search(r"Interpolation key 'hydra(\.[^']*)?' not found", str(error)):
                 direct.append(_machine_read_diagnostic("${hydra…} reads the machine that compiles", origin, key))
                 continue
-            because, hint = _why_unresolved(error, keys, key)
+            because, hint = _because_and_hint_for_unresolved(error, keys, key)
             direct.append(Diagnostic("JC1106", f"cannot resolve {leaf!r}", because, hint, origin, key))
     because = "the value of the key refers to the key itself"
     endless = Diagnostic("JC1106", "an interpolation refers back to itself", because, "set the key to a value")
     return direct or indirect or [endless]
 
 
-def _why_unresolved(error: Exception, keys: Iterable[str], key: str) -> tuple[str, str]:
+def _because_and_hint_for_unresolved(error: Exception, keys: Iterable[str], key: str) -> tuple[str, str]:
     """Return (because, hint) for an interpolation that OmegaConf cannot resolve. Parses messages of OmegaConf 2.3."""
     message = str(error)
     if isinstance(error, RecursionError) or "ecursive" in message:
-        return "the interpolation refers back to itself", f"set {key} to a value of its own"
+        return "the interpolation refers back to itself", f"set {key} to a value that does not refer to itself"
     missing_key = re.search(r"Interpolation key '([^']*)' not found", message)
     if missing_key:
         close = nearest(missing_key[1], keys)
@@ -314,13 +314,13 @@ def _node_at(tree: Any, key: str) -> Any:
     return None
 
 
-def _first_text(tree: Any, depth: int = 0) -> tuple[TextWithOrigin, int] | None:
+def _first_text_and_depth(tree: Any, depth: int = 0) -> tuple[TextWithOrigin, int] | None:
     """Return the first leaf with a position, and how many mappings and lists of mappings enclose it."""
     if isinstance(tree, TextWithOrigin):
         return tree, depth
     inner = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
     counted = isinstance(tree, dict) or any(isinstance(item, dict) for item in inner)
-    return next((text for value in inner if (text := _first_text(value, depth + counted))), None)
+    return next((text for value in inner if (text := _first_text_and_depth(value, depth + counted))), None)
 
 
 def _iterate_leaves(tree: Any, key: str) -> Iterator[tuple[str, Any]]:

@@ -68,7 +68,7 @@ def is_host_file(value: Any) -> bool:
 def read_host_files(
     tree: Mapping[str, Any],
     origin_of: Callable[[str], Origin | None],
-    is_typed: Callable[[str], bool],
+    is_set_on_command_line: Callable[[str], bool],
     folders: Folders,
 ) -> tuple[dict[str, Any], HostFiles]:
     """Return the tree with every `@FILE` in a host list replaced by the file's hosts, and the contents of the files.
@@ -76,7 +76,7 @@ def read_host_files(
     The command line and the user's own config folder may refer to any file; other config files may only refer to files
     in the project and config folders.
     tree: has text leaves and is not modified.
-    is_typed: returns whether a key's value is on the command line.
+    is_set_on_command_line: returns whether a key's value is on the command line.
     """
     files, out = HostFiles(), dict(tree)
     for key in _host_keys():
@@ -86,7 +86,7 @@ def read_host_files(
             continue
         typed = str(held[name])
         by = origin_of(key)
-        of_user = is_typed(key) or (by is not None and by.root == "user")
+        of_user = is_set_on_command_line(key) or (by is not None and by.root == "user")
         allowed = None if of_user else [*folders.values(), *project_folders()]
         hosts = _read_host_file(typed[1:], by, allowed, folders, files, key)
         folded = fold_hostlist(tuple(host.name for host in hosts)) or None
@@ -96,7 +96,7 @@ def read_host_files(
 
 
 def find_missing_slots(files: HostFiles, nodes: int, procs: int) -> Iterator[Diagnostic]:
-    """Yield JC1133 for the first host in use that has fewer slots than the job has processes on each node."""
+    """Yield JC1133 for the first host in use with fewer slots than the job's processes per node."""
     for host in files.hosts.get("hosts", [])[:nodes]:
         if host.slots is not None and host.slots < procs:
             because = f"the job starts {procs} processes on each node"

@@ -34,7 +34,7 @@ def hydra_key_diagnostic(override: Override) -> Diagnostic:
     return Diagnostic("JC1102", title, because, hint, override.origin.position_of_key(override.key), override.key)
 
 
-def respell_group_prefix(
+def with_other_group_prefix(
     error: Exception, overrides: Sequence[Override], loader: Any
 ) -> tuple[str, list[Override]] | None:
     """If Hydra rejects a group because of its prefix, return the group, and the overrides with the other prefix.
@@ -69,7 +69,7 @@ def diagnose_hydra_error(
         return read
     message = str(error) + (f"\n{error.__cause__}" if error.__cause__ else "")
     if isinstance(error, MissingConfigException):
-        return _missing_config(error, overrides, loader, config_name)
+        return _missing_config_diagnostic(error, overrides, loader, config_name)
     if isinstance(error, (ValueError, TypeError)):
         return _diagnose_null_group(error, overrides, loader, known())
     twice = _TWICE.search(message)
@@ -225,11 +225,11 @@ def _defaults_list_error(message: str, loader: Any) -> Diagnostic | None:
         title, position = f"cannot compose: two files choose {twice[1]}", chosen[-1].origin if chosen else None
         return Diagnostic("JC1105", title, because, hint, position)
     if lost := re.search(r"In '([^']+)': Could not override '([^']+)'", message):
-        return _unmatched_override(lost[1], lost[2].split("@")[0], loader)
+        return _unmatched_override_diagnostic(lost[1], lost[2].split("@")[0], loader)
     return None
 
 
-def _unmatched_override(file: str, group: str, loader: Any) -> Diagnostic:
+def _unmatched_override_diagnostic(file: str, group: str, loader: Any) -> Diagnostic:
     """Return JC1105 for an item with `override` whose group no file chooses.
 
     group: as in Hydra's message, where the file's folder precedes a group without a leading /.
@@ -246,7 +246,7 @@ def _unmatched_override(file: str, group: str, loader: Any) -> Diagnostic:
     return Diagnostic("JC1105", f"cannot compose: {file}.yaml overrides {group}", because, hint, position)
 
 
-def _missing_config(
+def _missing_config_diagnostic(
     error: MissingConfigException, overrides: Sequence[Override], loader: Any, config_name: str
 ) -> tuple[Diagnostic, Override | None]:
     group, option = _missing_group_option(error, overrides, loader)
@@ -259,7 +259,7 @@ def _missing_config(
         ), None
     options = list(error.options or loader.get_group_options(group))
     parent = re.search(r"In '([^']+)'", str(error))
-    if not options and parent and (fault := _misplaced_group(parent[1], f"{group}/{option}", loader)):
+    if not options and parent and (fault := _misplaced_group_diagnostic(parent[1], f"{group}/{option}", loader)):
         return fault, None
     culprit = next((o for o in overrides if o.key == group and option in o.canonical), None)
     meant = aliases.value_from_alias(group, option)
@@ -291,14 +291,14 @@ def _missing_group_option(error: MissingConfigException, overrides: Sequence[Ove
     parts = missing_path.split("/")
     for count in range(len(parts) - 1, 0, -1):
         group, option = "/".join(parts[:count]), "/".join(parts[count:])
-        is_typed = any(o.key == group and option in o.canonical for o in overrides)
-        if (error.options or is_typed) and loader.get_group_options(group):
+        is_set_on_command_line = any(o.key == group and option in o.canonical for o in overrides)
+        if (error.options or is_set_on_command_line) and loader.get_group_options(group):
             return group, option
     group, _, option = missing_path.rpartition("/")
     return group, option
 
 
-def _misplaced_group(file: str, wanted: str, loader: Any) -> Diagnostic | None:
+def _misplaced_group_diagnostic(file: str, wanted: str, loader: Any) -> Diagnostic | None:
     """Return JC1109 for `- backend: slurm` in experiment/mine.yaml, which Hydra reads as experiment/backend.
 
     Returns None if the user meant no existing group.

@@ -84,7 +84,7 @@ def restrict_interpolation() -> Iterator[None]:
         text = node._value() if isinstance(node, Node) else ""
         consume_budget("interpolations", count_interpolations(text) if isinstance(text, str) else 1, origin, full_key)
         value = resolve(self, parse_tree, node, memo, key)
-        for size in _part_sizes(value):
+        for size in _sizes_of_parts(value):
             consume_budget("characters", size, origin, full_key)
         return value
 
@@ -92,7 +92,7 @@ def restrict_interpolation() -> Iterator[None]:
         loaded = load(self, config_path)
         tree = loaded and loaded.config
         if config_path not in _values_in_file:
-            _values_in_file[config_path] = sum(1 for _ in _part_sizes(tree))
+            _values_in_file[config_path] = sum(1 for _ in _sizes_of_parts(tree))
         consume_budget("loads", 1, _any_origin(tree))
         consume_budget("values", _values_in_file[config_path], _any_origin(tree))
         return loaded
@@ -166,7 +166,7 @@ def _any_origin(config: Any) -> Origin | None:
     return next(filter(None, map(_any_origin, inner)), None)
 
 
-def _part_sizes(value: Any) -> Iterator[int]:
+def _sizes_of_parts(value: Any) -> Iterator[int]:
     """Yield the size of each part of a value, which is the number of characters for text and 1 for anything else."""
     content = value._value() if isinstance(value, Node) else value
     if isinstance(content, str):
@@ -175,4 +175,4 @@ def _part_sizes(value: Any) -> Iterator[int]:
     yield 1
     if isinstance(content, (dict, list)):
         for inner in content.values() if isinstance(content, dict) else content:
-            yield from _part_sizes(inner)
+            yield from _sizes_of_parts(inner)

@@ -97,7 +97,7 @@ def path_kind(path: str) -> str:
     return "not a regular file" if os.path.exists(path) else "a broken symlink"
 
 
-def answer_for_written_file(content: bytes, executable: bool) -> list[Any]:
+def state_of_written_file(content: bytes, executable: bool) -> list[Any]:
     """Return the answer to "our file" for a file that jobc has just written."""
     return [0o755 if executable else 0o644, _sha256_digest(content)]
 
@@ -105,7 +105,7 @@ def answer_for_written_file(content: bytes, executable: bool) -> list[Any]:
 _LARGEST = 16 << 20  # bytes of a file; the callers' own limits are lower
 
 
-def _own_file_state(path: str) -> list[Any]:
+def _read_file_state(path: str) -> list[Any]:
     content = read_bytes(path, _LARGEST, follow=False)
     return [os.lstat(path).st_mode & 0o7777, _sha256_digest(content)]
 
@@ -123,5 +123,5 @@ QUESTIONS: dict[str, Callable[[str], Any]] = {
     "content": lambda path: _sha256_digest(read_bytes(path, _LARGEST)),
     "real path": os.path.realpath,
     "mode": lambda path: os.lstat(path).st_mode,
-    "our file": _own_file_state,
+    "our file": _read_file_state,
 }

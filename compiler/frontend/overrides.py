@@ -22,7 +22,7 @@ from ...runtime.system.frozen_dataclass import dataclass
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..diagnostics.origin import COMMAND_LINE, Origin
 from ..spec.secret_scan import redact_override
-from ..spec.value_types import read_untyped
+from ..spec.value_types import parse_untyped
 from .hydra_parser import parse_override_with_hydra
 
 MOST_POINTS = 2_000  # maximum number of points in a sweep; Slurm's MaxArraySize is 1,001 unless a site raises it
@@ -70,22 +70,22 @@ class Override:
         return set(_leaf_keys(head.lstrip("+~"), mapping))
 
 
-def read_overrides(words: Iterable[str], open_keys: Sequence[str] = ()) -> list[Override]:
+def parse_overrides(words: Iterable[str], open_keys: Sequence[str] = ()) -> list[Override]:
     """Return all overrides of one compile. Raises CompileError with JC1101 for every invalid word.
 
     open_keys: mappings that accept new keys without `+`, such as `env`.
     """
-    return [choices[0] for choices in _read_words(words, open_keys, sweep=False, loader=None)]
+    return [choices[0] for choices in _parse_words(words, open_keys, sweep=False, loader=None)]
 
 
-def read_sweep(words: Iterable[str], open_keys: Sequence[str] = (), loader: Any = None) -> list[list[Override]]:
+def parse_sweep(words: Iterable[str], open_keys: Sequence[str] = (), loader: Any = None) -> list[list[Override]]:
     """Return every combination of values in a -m command line. There is at least one. The last override varies fastest.
 
     loader: Hydra's config loader, required by `glob(…)` over a group.
     """
-    choices = _read_words(words, open_keys, sweep=True, loader=loader)
+    choices = _parse_words(words, open_keys, sweep=True, loader=loader)
     if (count := math.prod(map(len, choices))) > MOST_POINTS:
-        because, hint, code, title = _too_many_points(count)
+        because, hint, code, title = _too_many_points_parts(count)
         raise CompileError([Diagnostic(code, title, because, hint)])
     return [list(point) for point in itertools.product(*choices)]
 
@@ -119,15 +119,15 @@ def is_quoted_number(value: Any) -> bool:
 
 def is_number(text: str) -> bool:
     """Return whether the text, if it is not in quotes, is a number or a boolean in an untyped tree."""
-    return not isinstance(read_untyped(text), str)
+    return not isinstance(parse_untyped(text), str)
 
 
-def as_typed(value: str) -> str:
+def strip_quotes_around_numbers(value: str) -> str:
     """Convert a value from the canonical form to what a user would type, without the single quotes around numbers."""
     return _SINGLE_QUOTED.sub(lambda quoted: quoted[1] if is_number(quoted[1]) else quoted[0], value)
 
 
-def command_as_override(words: Iterable[str]) -> str:
+def format_command_override(words: Iterable[str]) -> str:
     """Return the command as a user would type it: `command=[train.py,--lr,0.1]`."""
     typed = (word if re.fullmatch(r"[\w./${}-]+", word) else quote_for_hydra(word, double=True) for word in words)
     return f"command=[{','.join(typed)}]"
@@ -139,12 +139,12 @@ def quote_for_hydra(text: str, double: bool = False) -> str:
     return str(QuotedString(text, Quote.double if double else Quote.single).with_quotes())
 
 
-def _read_words(words: Iterable[str], open_keys: Sequence[str], sweep: bool, loader: Any) -> list[list[Override]]:
+def _parse_words(words: Iterable[str], open_keys: Sequence[str], sweep: bool, loader: Any) -> list[list[Override]]:
     readings, refused, words = [], [], list(words)
     _check_size(words, sweep)
     for word in words:
         try:
-            readings.append(_read_one(word, open_keys, sweep, loader))
+            readings.append(_parse_override(word, open_keys, sweep, loader))
         except _InvalidOverride as error:
             because, hint, *code_and_title = error.args
             code, title = code_and_title or ("JC1101", f"cannot read the override {word!r}")
@@ -177,7 +177,7 @@ class _InvalidOverride(Exception):
     """Raised for an invalid override. args: because, hint and, for codes other than JC1101, code and title."""
 
 
-def _read_one(word: str, open_keys: Sequence[str], sweep: bool, loader: Any) -> list[Override]:
+def _parse_override(word: str, open_keys: Sequence[str], sweep: bool, loader: Any) -> list[Override]:
     operator = "~" if word.startswith("~") else word[: len(word[:2]) - len(word[:2].lstrip("+"))]
     head, equals, right = word[len(operator) :].partition("=")
     try:
@@ -295,7 +295,7 @@ def _sweep_values(parsed: Any, key: str, right: str, loader: Any) -> list[str]:
     if isinstance(swept, Glob):  # Hydra compares the patterns with names, so they must not be quoted
         swept = replace(swept, include=[*map(_plain_text, swept.include)], exclude=[*map(_plain_text, swept.exclude)])
     parsed._value, parsed.config_loader = swept, loader
-    points = [as_typed(str(value)) for value in parsed.sweep_string_iterator()]
+    points = [strip_quotes_around_numbers(str(value)) for value in parsed.sweep_string_iterator()]
     if isinstance(swept, Glob) and not points:
         options = loader.get_group_options(parsed.key_or_group) if loader else []
         because = f"no option in group {key} matches" if options else f"{key} is not a group, so it has no options"
@@ -321,10 +321,10 @@ def _check_range(swept: Any, key: str) -> None:
         raise _InvalidOverride("the range is empty, because the end is excluded", hint)
     if (count := math.ceil((Fraction(stop) - Fraction(start)) / Fraction(step))) > MOST_POINTS:
         first = f"{key}=range({start},{start + 100 * step},{step})"
-        raise _InvalidOverride(*_too_many_points(count, f"{first}, and the other values in separate calls"))
+        raise _InvalidOverride(*_too_many_points_parts(count, f"{first}, and the other values in separate calls"))
 
 
-def _too_many_points(count: int, hint: str = "split the sweep into several calls") -> tuple[str, str, str, str]:
+def _too_many_points_parts(count: int, hint: str = "split the sweep into several calls") -> tuple[str, str, str, str]:
     """Return (because, hint, code, title) for JC1113."""
     shown = f"{count:,}" if count < 10**9 else "a billion or more"
     because = f"one call compiles at most {MOST_POINTS:,} points, because each point takes about 1 MB of memory"

@@ -15,7 +15,7 @@ from ...runtime.system.frozen_dataclass import dataclass
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..diagnostics.origin import COMMAND_LINE, Origin
 from ..spec import secret_scan
-from .overrides import Override, as_typed, override_for_key, read_sweep
+from .overrides import Override, override_for_key, parse_sweep, strip_quotes_around_numbers
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,11 @@ class SweepPoint:
 def sweep_points(
     words: Sequence[str], open_keys: Sequence[str], loader: Any, omitted_keys: Sequence[str] | None
 ) -> Iterator[SweepPoint]:
-    """Yield a sweep's points. Raises the same errors as read_sweep(), and JC1112 for a key that is swept and set again.
+    """Yield a sweep's points. Raises like parse_sweep(), and JC1112 for a key that is swept and set again.
 
-    omitted_keys: keys that the label omits, or None for no label. The other parameters are as in read_sweep().
+    omitted_keys: keys that the label omits, or None for no label. The other parameters are as in parse_sweep().
     """
-    points = read_sweep(words, open_keys, loader)
+    points = parse_sweep(words, open_keys, loader)
     varied = [i for i, first in enumerate(points[0]) if any(p[i].canonical != first.canonical for p in points)]
     if refused := list(_find_conflicting_keys(points, varied)):
         raise CompileError(refused)
@@ -64,7 +64,9 @@ def sweep_points(
             else "+".join(_folder_name_part(point[i]) for i in varied if point[i].key not in omitted_keys)
         )
         overrides = (*point, *([override_for_key("point", label)] if label else []))
-        alone = tuple(as_typed(o.canonical) if i in varied else o.typed for i, o in enumerate(overrides))
+        alone = tuple(
+            strip_quotes_around_numbers(o.canonical) if i in varied else o.typed for i, o in enumerate(overrides)
+        )
         yield SweepPoint(overrides, alone, tuple(point[i] for i in varied))
 
 

@@ -105,7 +105,7 @@ def _accepts_value(key: str, typed: str, value: str, loader: Any) -> bool:
     if scalar is None or value.lower() in ("true", "false"):
         return False  # a section or a boolean, which does not accept the typed value
     try:
-        scalar.read(value)
+        scalar.parse(value)
     except InvalidValue:
         is_typo = _key_similarity(key, typed) >= TYPO
         return is_typo or (scalar.units and value[:1].isdigit())  # the hint shows a valid value or unit

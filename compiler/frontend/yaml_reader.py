@@ -20,7 +20,7 @@ _CORE_TAGS = {f"tag:yaml.org,2002:{t}" for t in ("str", "int", "float", "bool", 
 MOST_BYTES = MIB  # maximum size of one config file
 
 
-def read_yaml_tree(text: str, root: str, path: str) -> dict[str, Any]:
+def parse_yaml_tree(text: str, root: str, path: str) -> dict[str, Any]:
     """Return the mapping in one YAML document.
 
     Raises CompileError, either with the YAML syntax error (JC1002), or with every duplicate key (JC1003), unknown tag
@@ -39,9 +39,9 @@ def read_yaml_tree(text: str, root: str, path: str) -> dict[str, Any]:
         because = error.problem or error.context or str(error)
         if error.context_mark and error.context and error.context_mark.line + 1 != origin.line:
             because = f"{because} ({error.context}, which began on line {error.context_mark.line + 1})"
-        raise CompileError([_syntax_error(because, origin)]) from None
+        raise CompileError([_syntax_error_diagnostic(because, origin)]) from None
     except (yaml.YAMLError, RecursionError) as error:
-        raise CompileError([_syntax_error(str(error).split("\n", 1)[0], Origin(root, path))]) from None
+        raise CompileError([_syntax_error_diagnostic(str(error).split("\n", 1)[0], Origin(root, path))]) from None
     if reader.diagnostics:
         raise CompileError(reader.diagnostics)
     return tree
@@ -76,7 +76,7 @@ def _short_tag(tag: str) -> str:
     return f"!!{tag.removeprefix(core)}" if tag.startswith(core) else tag
 
 
-def _syntax_error(because: str, origin: Origin) -> Diagnostic:
+def _syntax_error_diagnostic(because: str, origin: Origin) -> Diagnostic:
     hint = "quote text that contains `: `, ` #`, `{`, `[`, `*`, `&`, `!`, `%` or `@`; indent with spaces"
     return Diagnostic("JC1002", "this file is not valid YAML", because, hint, origin)
 

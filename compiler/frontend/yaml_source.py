@@ -21,7 +21,7 @@ from . import observed_files
 from .interpolation import consume_budget
 from .observed_files import ask_file_system
 from .project_files import OutsideProject, project_folders, require_inside
-from .yaml_reader import MOST_BYTES, read_yaml_tree
+from .yaml_reader import MOST_BYTES, parse_yaml_tree
 
 USER_ROOTS = ("input", "project", "user")
 FOREIGN_ROOTS = ("input", "project")  # roots that may contain symlinks created by someone else
@@ -86,12 +86,12 @@ class JobcSource(ConfigSource):
         file = self._file_name(config_path)
         if not ask_file_system("kind", self._absolute_path(file)):
             raise ConfigLoadError(f"Config not found : {file}")
-        root, path = origin_root(self.provider, file)
+        root, path = origin_root_and_path(self.provider, file)
         text = read_config_text(self._absolute_path(file), Origin(root, path))
         consume_budget("text", len(text), Origin(root, path))
         read_files[f"{root}:{path}"] = text
         used_files.add(f"{root}:{path}")
-        tree = read_yaml_tree(text, root, path)
+        tree = parse_yaml_tree(text, root, path)
         if file == "config.yaml" and self.provider in USER_ROOTS:
             _extend_base_config(tree)
         return ConfigResult(
@@ -174,7 +174,7 @@ def _extend_base_config(tree: dict[str, Any]) -> None:
     tree["defaults"] = [_OURS, *entries, *([] if "_self_" in entries else ["_self_"])]
 
 
-def origin_root(provider: str, file: str) -> tuple[str, str]:
+def origin_root_and_path(provider: str, file: str) -> tuple[str, str]:
     """Return a file's (root, path) for its origins. All of jobc's own folders share the root `jobc`."""
     root, _, folder = provider.partition(":")
     if root == "jobc" and folder:

@@ -43,8 +43,8 @@ def sort_overrides(
 ) -> list[str]:
     """Return the words in a canonical order that compiles to the same job: group options first, all sorted by key.
 
-    Words keep their relative order where it matters: for groups without a position, for overrides of the same key, for
-    a mapping and the keys in it, and for the pairs that `keeps` selects.
+    Words keep their relative order where it affects the result: among groups that have no default (and so no position),
+    among overrides of the same key, between a mapping and keys inside it, and between the pairs that `keeps` selects.
     overrides: one for each word.
     groups: group with a chosen option -> whether the group has a default, and thus a position.
     """

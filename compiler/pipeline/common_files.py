@@ -32,7 +32,9 @@ def emit_common_files(plan: LaunchPlan, emitted: Sequence[Artifact], render: Ren
     """
     yield render.template("launch.sh.j2", "launch.sh", executable=True, path_variables=PATH_VARIABLES)
     if plan.uses_trainer:
-        yield render.chosen(render.json(_train_document(plan.train, "train"), "train.json"), of.plan.uses_trainer)
+        yield render.record_choice(
+            render.json(_train_document(plan.train, "train"), "train.json"), of.plan.uses_trainer
+        )
     yield from config_files(plan, render, [artifact.path for artifact in emitted])
     yield _spec_yaml(render)
 
@@ -67,12 +69,12 @@ def _spec_tree(value: Any, key: str) -> Any:
         return {name: _spec_tree(inner, f"{key}.{name}") for name, inner in value.items()}
     if isinstance(value, tuple) and value and dataclasses.is_dataclass(value[0]):
         return [_spec_tree(item, f"{key}.{i}") for i, item in enumerate(value)]
-    show = _unit_text(key.removeprefix("spec.")) if key.startswith("spec.") and value is not None else None
+    show = _unit_formatter(key.removeprefix("spec.")) if key.startswith("spec.") and value is not None else None
     return TracedValue(show(value) if show else _escape_interpolations(value), (key,))
 
 
 @lru_cache(maxsize=10_000)
-def _unit_text(key: str) -> Callable[[Any], str] | None:
+def _unit_formatter(key: str) -> Callable[[Any], str] | None:
     """Return the function that formats a key's value as text with its unit, or None for a key without a unit."""
     scalar = hint_value_type(type_of_key(JobSpec, key))
     return scalar.show if scalar is not None and scalar.units else None
@@ -176,7 +178,7 @@ def _download_entries(v: Any) -> Any:
 
 
 def _container_entry(v: Any) -> Any:
-    """Return how a node enters its container. The entry is omitted if the node does not enter one."""
+    """Return how a node enters its container, or Omit if the job has no container."""
     if v.plan.container.kind == "none":
         return Omit
     container = of.plan.container
@@ -207,5 +209,5 @@ def comparable_records(spec: JobSpec, plan: LaunchPlan, backend: str, options: A
 
 
 def _format_with_unit(key: str, value: Any) -> Any:
-    show = _unit_text(key)
+    show = _unit_formatter(key)
     return flat_lines.to_json_types(value) if value is None or show is None else show(value)

@@ -14,7 +14,7 @@ from typing import Any
 from .. import rules
 from ..checks import accelerate as accelerate_checks
 from ..checks import capabilities, site_policy, trainer_config
-from ..checks.suppressions import SeverityFilter, read_allow_comments
+from ..checks.suppressions import SeverityFilter, find_allow_comments
 from ..checks.unused_keys import check_unused_hosts, check_unused_keys, unused_keys_not_set_by_user
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..emit import artifact_dir
@@ -30,7 +30,7 @@ from ..frontend.compose import (
     used_config_files,
 )
 from ..frontend.host_file import find_missing_slots
-from ..frontend.overrides import Override, read_overrides
+from ..frontend.overrides import Override, parse_overrides
 from ..frontend.yaml_source import groups_in_defaults_list
 from ..launchers.accelerate.config_files import launcher_keys
 from ..plan.derive import procs_per_node
@@ -46,8 +46,8 @@ from .plugin_calls import (
     diagnose_plugin_errors,
     diagnose_unwritable_text,
     emit_files,
+    make_render,
     plugin_error,
-    render_for,
 )
 from .resolve import TypedConfig, add_origins, is_set_by_user, node_count_override, origin_lookup, to_typed_config
 from .seal import input_digests, request_to_record, seal_artifact
@@ -57,14 +57,14 @@ from .types import CompiledJob, CompileRequest, PlannedJob, SweepFolder
 def compile_job(request: CompileRequest) -> CompiledJob:
     """Compile one job. Raises CompileError with every diagnostic of the first stage that has errors."""
     with hydra_session(config_search_path(request)) as loader:
-        compiled = compile_point(request, read_overrides(request.words, open_keys(request.words)), loader)
+        compiled = compile_point(request, parse_overrides(request.words, open_keys(request.words)), loader)
     return add_notes_on_unused_suppressions([compiled])[0]
 
 
 def add_notes_on_unused_suppressions(made: list[CompiledJob]) -> list[CompiledJob]:
     """Add a note to the first job for every unused `# jobc: allow` comment."""
     found = [diagnostic for compiled in made for diagnostic in compiled.diagnostics]
-    idle = SeverityFilter(read_allow_comments(used_config_files(of_all=True))).find_unused_allowances(found)
+    idle = SeverityFilter(find_allow_comments(used_config_files(of_all=True))).find_unused_allowances(found)
     return [replace(made[0], diagnostics=(*made[0].diagnostics, *idle)), *made[1:]]
 
 
@@ -97,7 +97,7 @@ def plan_point(request: CompileRequest, overrides: Sequence[Override], loader: A
         title, hint = f"{request.config_name}.yaml does not set a backend", "defaults: [config, _self_]"
         because = "--config-name replaces config.yaml, and this file does not include it"
         raise CompileError([Diagnostic("JC1105", title, because, hint)])
-    levels = SeverityFilter(read_allow_comments(used_config_files()), request.strict)
+    levels = SeverityFilter(find_allow_comments(used_config_files()), request.strict)
     try:
         read = _to_typed(composed, request)
         if counted := node_count_override(read, overrides):
@@ -173,7 +173,7 @@ def compile_point(request: CompileRequest, overrides: Sequence[Override], loader
     diagnostics = planned.levels.finish_stage(
         add_origins([*core_diagnostics, *backend_diagnostics], planned.origin_of), planned.diagnostics, failure=failure
     )
-    render = render_for(chosen, plan, options, spec)
+    render = make_render(chosen, plan, options, spec)
     try:
         files = emit_files(backend, chosen, plan, options, render)
     except TextRefusedError as error:

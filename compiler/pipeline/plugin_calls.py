@@ -56,7 +56,7 @@ def plugin_error(chosen: Plugin, step: str, error: BaseException) -> CompileErro
     return failure
 
 
-def render_for(chosen: Plugin, plan: LaunchPlan, options: Any, spec: JobSpec) -> Render:
+def make_render(chosen: Plugin, plan: LaunchPlan, options: Any, spec: JobSpec) -> Render:
     ours = (PACKAGE / "compiler" / "templates", "jobc:compiler/templates")
     folders = [(chosen.folder / "templates", f"{chosen.source_name}/templates"), ours]
     views = {"plan": plan, "options": options, "spec": spec, "backend_name": chosen.name}

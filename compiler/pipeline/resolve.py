@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ..checks.capabilities import supported_values
-from ..checks.unused_keys import is_typed
+from ..checks.unused_keys import is_set_on_command_line
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..diagnostics.origin import COMMAND_LINE, Origin
 from ..emit.source_map import SpecValue
@@ -159,7 +159,7 @@ def node_count_override(typed: TypedConfig, overrides: Iterable[Override]) -> Ov
     The job is composed again with this override, so that every `${nodes}` is updated. Hosts are not counted for
     backends that ignore `hosts`, such as local. The override has the position of `hosts`.
     """
-    if not is_typed(typed.values, "hosts") or is_typed(typed.values, "nodes"):
+    if not is_set_on_command_line(typed.values, "hosts") or is_set_on_command_line(typed.values, "nodes"):
         return None
     count = len(usable_hosts(typed.spec, typed.spec.hosts or ()))
     if count in (0, typed.spec.nodes) or not supported_values(typed.backend, "resources.hosts"):

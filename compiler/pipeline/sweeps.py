@@ -17,7 +17,7 @@ from ..plugins.backend import Point
 from ..plugins.registry import find_plugin
 from ..spec.job_spec import open_keys
 from .compile import add_notes_on_unused_suppressions, compile_point, config_search_path, plan_point
-from .plugin_calls import diagnose_plugin_errors, render_for
+from .plugin_calls import diagnose_plugin_errors, make_render
 from .resolve import add_origins
 from .seal import request_to_record, seal_artifact
 from .types import CompiledJob, CompileRequest, PlannedJob, SweepFolder
@@ -137,7 +137,7 @@ def _sweep_folder(compiled: Sequence[CompiledJob], name: str) -> SweepFolder:
     files = {file.path: file for file in first.artifacts}
     chosen = find_plugin(backend.name)
     with diagnose_plugin_errors(chosen, "emit a sweep"):
-        render = render_for(chosen, first.plan, first.options, first.spec)
+        render = make_render(chosen, first.plan, first.options, first.spec)
         emitted = backend.emit_sweep([_to_point(job) for job in compiled], render)
         files |= {file.path: file for file in emitted}
     place = f"{name}/{backend.name}"

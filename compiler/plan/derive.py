@@ -177,7 +177,7 @@ def activation_lines(spec: JobSpec) -> tuple[ShellCode, ...]:
     return ()
 
 
-def lines_of(key: str) -> Callable[[JobSpec], tuple[ShellCode, ...]]:
+def make_lines_rule(key: str) -> Callable[[JobSpec], tuple[ShellCode, ...]]:
     """Return a rule for the user's lines in `setup`, `before`, `per_node` or `after`."""
 
     def shell_lines(spec: JobSpec) -> tuple[ShellCode, ...]:

@@ -15,15 +15,15 @@ from ...runtime.system.frozen_dataclass import dataclass
 from .runtime_vars import Word
 
 
-def _must_honour(neutral: Any = None) -> Any:
+def _required_field(neutral: Any = None) -> Any:
     return dataclasses.field(metadata={"must": True, "neutral": neutral})
 
 
-def _may_ignore(neutral: Any = None) -> Any:
+def _optional_field(neutral: Any = None) -> Any:
     return dataclasses.field(metadata={"must": False, "neutral": neutral})
 
 
-def _given(*neutral: Any) -> Any:
+def _always_supported_field(*neutral: Any) -> Any:
     """Return a field that every backend supports, because the neutral files (launch.sh, train.json, jobctl) provide it.
 
     neutral: value that needs no support.
@@ -35,9 +35,9 @@ def _given(*neutral: Any) -> Any:
 class Topology:
     """The nodes, which are identical. Every backend supports this section. gpus, procs: GPUs and processes per node"""
 
-    nodes: int = _given()
-    gpus: int = _given()
-    procs: int = _given()
+    nodes: int = _always_supported_field()
+    gpus: int = _always_supported_field()
+    procs: int = _always_supported_field()
 
     @property
     def world_size(self) -> int:
@@ -48,20 +48,20 @@ class Topology:
 class Resources:
     """The resources of one node. hosts: those of all nodes in rank order, or () if the engine chooses them."""
 
-    gpu_type: str | None = _must_honour()
-    cpus: int | None = _may_ignore()
-    mem_bytes: int | None = _may_ignore()
-    shm_bytes: int | None = _must_honour()
-    hosts: tuple[str, ...] = _may_ignore(())
+    gpu_type: str | None = _required_field()
+    cpus: int | None = _optional_field()
+    mem_bytes: int | None = _optional_field()
+    shm_bytes: int | None = _required_field()
+    hosts: tuple[str, ...] = _optional_field(())
 
 
 @dataclass(frozen=True)
 class Rendezvous:
     """How the nodes find each other. port: on node 0; 0 means that it is chosen at run time."""
 
-    backend: Literal["static", "c10d"] = _given()
-    port: int = _given()
-    timeout_s: int = _given()
+    backend: Literal["static", "c10d"] = _always_supported_field()
+    port: int = _always_supported_field()
+    timeout_s: int = _always_supported_field()
 
 
 @dataclass(frozen=True)
@@ -86,25 +86,25 @@ class Setup:
     python:     the interpreter.
     """
 
-    kind: str = _must_honour("none")
-    modules: tuple[str, ...] = _given()
-    lines: tuple[str, ...] = _given()
-    user_lines: tuple[str, ...] = _given()
-    before: tuple[str, ...] = _given()
-    per_node: tuple[str, ...] = _given()
-    then: tuple[str, ...] = _given()
-    after: tuple[str, ...] = _given()
-    python: Word = _given()
+    kind: str = _required_field("none")
+    modules: tuple[str, ...] = _always_supported_field()
+    lines: tuple[str, ...] = _always_supported_field()
+    user_lines: tuple[str, ...] = _always_supported_field()
+    before: tuple[str, ...] = _always_supported_field()
+    per_node: tuple[str, ...] = _always_supported_field()
+    then: tuple[str, ...] = _always_supported_field()
+    after: tuple[str, ...] = _always_supported_field()
+    python: Word = _always_supported_field()
 
 
 @dataclass(frozen=True)
 class Container:
     """The container in which the ranks run. image: in the syntax of that runtime."""
 
-    kind: str = _must_honour("none")
-    image: str | None = _must_honour()
-    workdir: str | None = _must_honour()
-    options: tuple[str, ...] = _must_honour(())
+    kind: str = _required_field("none")
+    image: str | None = _required_field()
+    workdir: str | None = _required_field()
+    options: tuple[str, ...] = _required_field(())
 
     @property
     def is_entered(self) -> bool:
@@ -130,12 +130,12 @@ class CodeDelivery:
     script: file that the command runs, relative to root, or "" if unknown.
     """
 
-    kind: str = _must_honour("lib")
-    root: str = _given()
-    max_bytes: int = _given()
-    script: str = _given()
-    repository: str | None = _given()
-    commit: str | None = _given()
+    kind: str = _required_field("lib")
+    root: str = _always_supported_field()
+    max_bytes: int = _always_supported_field()
+    script: str = _always_supported_field()
+    repository: str | None = _always_supported_field()
+    commit: str | None = _always_supported_field()
 
 
 @dataclass(frozen=True)
@@ -151,10 +151,10 @@ class Setting:
 class Network:
     """Network between nodes. settings: variables that make NCCL use the fabric."""
 
-    profile: str = _must_honour("auto")
-    interface: str | None = _must_honour()
-    debug: bool = _given()
-    settings: tuple[Setting, ...] = _given()
+    profile: str = _required_field("auto")
+    interface: str | None = _required_field()
+    debug: bool = _always_supported_field()
+    settings: tuple[Setting, ...] = _always_supported_field()
 
 
 @dataclass(frozen=True)
@@ -165,11 +165,11 @@ class Lifecycle:
     keep_s: how many seconds the engine keeps finished jobs, or None for the engine's default.
     """
 
-    grace_s: int = _given()
-    time_limit_s: int = _may_ignore(0)
-    keep_s: int | None = _may_ignore(None)
-    max_requeues: int = _may_ignore(0)
-    max_restarts: int = _given()
+    grace_s: int = _always_supported_field()
+    time_limit_s: int = _optional_field(0)
+    keep_s: int | None = _optional_field(None)
+    max_requeues: int = _optional_field(0)
+    max_restarts: int = _always_supported_field()
 
     @property
     def kill_after_s(self) -> int:
@@ -181,15 +181,15 @@ class Lifecycle:
 class Queue:
     """Scheduler options, in the site's own names."""
 
-    name: str | None = _may_ignore()
-    account: str | None = _may_ignore()
-    qos: str | None = _may_ignore()
-    priority: str | None = _may_ignore()
-    reservation: str | None = _may_ignore()
-    nodelist: tuple[str, ...] = _may_ignore(())
-    exclude: tuple[str, ...] = _may_ignore(())
-    exclusive: bool = _may_ignore(False)
-    after: tuple[str, ...] = _may_ignore(())
+    name: str | None = _optional_field()
+    account: str | None = _optional_field()
+    qos: str | None = _optional_field()
+    priority: str | None = _optional_field()
+    reservation: str | None = _optional_field()
+    nodelist: tuple[str, ...] = _optional_field(())
+    exclude: tuple[str, ...] = _optional_field(())
+    exclusive: bool = _optional_field(False)
+    after: tuple[str, ...] = _optional_field(())
 
 
 @dataclass(frozen=True)
@@ -201,14 +201,14 @@ class Run:
     endpoint, region, scratch: only used with storage=object.
     """
 
-    root: str = _given()
-    folder: str = _given()
-    storage: str = _must_honour("shared")
-    keep: int = _given()
-    data: str | None = _given()
-    endpoint: str = _given()
-    region: str = _given()
-    scratch: str = _given()
+    root: str = _always_supported_field()
+    folder: str = _always_supported_field()
+    storage: str = _required_field("shared")
+    keep: int = _always_supported_field()
+    data: str | None = _always_supported_field()
+    endpoint: str = _always_supported_field()
+    region: str = _always_supported_field()
+    scratch: str = _always_supported_field()
 
 
 @dataclass(frozen=True)
@@ -224,10 +224,10 @@ class Download:
 class Caches:
     """The cache folders of libraries. None means the library's default. The node expands `$UID` and `~/`."""
 
-    downloads: str | None = _given()
-    compiled: str | None = _given()
-    offline: bool = _given()
-    prefetch: tuple[Download, ...] = _given()
+    downloads: str | None = _always_supported_field()
+    compiled: str | None = _always_supported_field()
+    offline: bool = _always_supported_field()
+    prefetch: tuple[Download, ...] = _always_supported_field()
 
 
 @dataclass(frozen=True)
@@ -242,32 +242,32 @@ class LaunchPlan:
     train:     train.json as data, identical for all backends.
     """
 
-    name: str = _given()
-    topology: Topology = _given()
-    resources: Resources = _given()
-    launcher: str = _must_honour("torchrun")
-    rendezvous: Rendezvous = _given()
-    command: tuple[Word, ...] = _given()
-    uses_trainer: bool = _given()
-    threads_per_rank: int = _given()
-    env: Mapping[str, Word] = _given()
-    secrets: Mapping[str, Secret] = _given()
-    secret_kinds: tuple[str, ...] = _must_honour(())
-    labels: Mapping[str, str] = _may_ignore({})
-    setup: Setup = _given()
-    container: Container = _given()
-    mounts: tuple[Mount, ...] = _must_honour(())
-    code: CodeDelivery = _given()
-    network: Network = _given()
-    lifecycle: Lifecycle = _given()
-    queue: Queue = _given()
-    run: Run = _given()
-    caches: Caches = _given()
-    parallel: str = _given()
-    torchrun_options: tuple[str, ...] = _given(())
-    accelerate_extra: Mapping[str, Any] = _given({})
-    deepspeed_extra: Mapping[str, Any] = _given({})
-    train: Mapping[str, Any] = _given()
+    name: str = _always_supported_field()
+    topology: Topology = _always_supported_field()
+    resources: Resources = _always_supported_field()
+    launcher: str = _required_field("torchrun")
+    rendezvous: Rendezvous = _always_supported_field()
+    command: tuple[Word, ...] = _always_supported_field()
+    uses_trainer: bool = _always_supported_field()
+    threads_per_rank: int = _always_supported_field()
+    env: Mapping[str, Word] = _always_supported_field()
+    secrets: Mapping[str, Secret] = _always_supported_field()
+    secret_kinds: tuple[str, ...] = _required_field(())
+    labels: Mapping[str, str] = _optional_field({})
+    setup: Setup = _always_supported_field()
+    container: Container = _always_supported_field()
+    mounts: tuple[Mount, ...] = _required_field(())
+    code: CodeDelivery = _always_supported_field()
+    network: Network = _always_supported_field()
+    lifecycle: Lifecycle = _always_supported_field()
+    queue: Queue = _always_supported_field()
+    run: Run = _always_supported_field()
+    caches: Caches = _always_supported_field()
+    parallel: str = _always_supported_field()
+    torchrun_options: tuple[str, ...] = _always_supported_field(())
+    accelerate_extra: Mapping[str, Any] = _always_supported_field({})
+    deepspeed_extra: Mapping[str, Any] = _always_supported_field({})
+    train: Mapping[str, Any] = _always_supported_field()
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ def raw(value: object) -> str:
     raise TypeError(f"| raw accepts numbers and ShellCode, not {type(value).__name__}: use another filter")
 
 
-def format_table_row(value: object) -> str:
+def checked_table_row(value: object) -> str:
     """Return a row of a table that programs read line by line. Raises UnquotableText for several rows or an option."""
     text = str(value)
     if not text.isprintable() or not text or text.startswith("-"):

@@ -22,11 +22,11 @@ from .examples import (
     accepted_examples,
     describe_kind,
     example_value,
+    hint_for_invalid_word,
     is_valid_as,
     override_for_shell,
     sweep_hint,
     to_flow_style,
-    word_hint,
 )
 from .invalid_value import InvalidValue
 from .runtime_references import NAMES, REFERENCE, first_unknown_reference, may_contain_references
@@ -38,7 +38,7 @@ from .value_types import (
     StepLine,
     ValueType,
     fractional_duration_in_seconds,
-    read_untyped,
+    parse_untyped,
 )
 
 T = TypeVar("T")
@@ -240,17 +240,17 @@ class _Converter:
         out = {}
         for name, inner in raw.items():
             entry_key = join_key(key, str(name))
-            self.read_text(str(name), key_type, entry_key, leaf=False)
+            self.convert_text(str(name), key_type, entry_key, leaf=False)
             out[str(name)] = self.convert_value(_fill_with_nulls(inner, value_type), value_type, entry_key)
         return types.MappingProxyType(out)
 
     def convert_untyped(self, raw: Any, key: str) -> Any:
-        """Return a tree whose types another program defines, as mappings, tuples and values of read_untyped()."""
+        """Return a tree whose types another program defines, as mappings, tuples and values of parse_untyped()."""
         if isinstance(raw, Mapping):
             return types.MappingProxyType(
                 {str(k): self.convert_untyped(v, join_key(key, str(k))) for k, v in raw.items()}
             )
-        if isinstance(raw, str) and self.refuse_reference(raw, key):
+        if isinstance(raw, str) and self.reject_reference(raw, key):
             return None
         value = _untyped_tree(raw)
         self.leaves[key] = _to_plain_value(value)
@@ -296,9 +296,9 @@ class _Converter:
                 typed = f"{above}=[{example_value((hint,))}], with one text per item"
             self.add_error("JC1202", key, f"{key} is {type_name((hint,))}", f"{describe_kind(raw)} was given", typed)
             return None
-        return self.read_text(str(raw), hint, key, nullable)
+        return self.convert_text(str(raw), hint, key, nullable)
 
-    def refuse_reference(self, text: str, key: str, is_shell: bool = False) -> bool:
+    def reject_reference(self, text: str, key: str, is_shell: bool = False) -> bool:
         """Report JC1205 for `${jobc:NAME}` if the name is unknown, or if the key is read before the job runs."""
         match = REFERENCE.search(text)
         if match is None:
@@ -319,8 +319,8 @@ class _Converter:
             return False
         return True
 
-    def read_text(self, text: str, hint: Any, key: str, nullable: bool = False, leaf: bool = True) -> Any:
-        if "${jobc:" in text and self.refuse_reference(text, key, hint in _SHELL_LINES):
+    def convert_text(self, text: str, hint: Any, key: str, nullable: bool = False, leaf: bool = True) -> Any:
+        if "${jobc:" in text and self.reject_reference(text, key, hint in _SHELL_LINES):
             return None
         if get_origin(hint) is Literal:
             words = [str(word) for word in get_args(hint)]
@@ -332,7 +332,7 @@ class _Converter:
                     key,
                     f"{key}: {text!r} is invalid: must be one of {', '.join(words)}",
                     "no other value is supported",
-                    sweep or word_hint(key, text, close[0] if close else words[0]),
+                    sweep or hint_for_invalid_word(key, text, close[0] if close else words[0]),
                 )
                 return None
             value: Any = get_args(hint)[words.index(text)]
@@ -341,11 +341,11 @@ class _Converter:
             scalar = hint_value_type(hint)
             assert scalar is not None, f"no reader for {hint}"
             try:
-                value = scalar.read(text)
+                value = scalar.parse(text)
             except InvalidValue as error:
                 takes_commas = get_origin(get_args(hint)[0] if get_args(hint) else hint) is tuple
                 sweep = "" if takes_commas else sweep_hint(text, key, partial(is_valid_as, scalar))
-                values = _in_seconds(text, scalar) if key.endswith("_s") else ()
+                values = _duration_in_seconds(text, scalar) if key.endswith("_s") else ()
                 values = values or accepted_examples(error.values, nullable)
                 hint_text = sweep or join_with_or(f"{key}={value}" for value in values)
                 if not leaf:  # the text is the name of an entry
@@ -363,13 +363,13 @@ class _Converter:
         return value
 
 
-def _in_seconds(text: str, seconds: ValueType) -> tuple[str, ...]:
+def _duration_in_seconds(text: str, seconds: ValueType) -> tuple[str, ...]:
     """Convert a duration with a unit to seconds, if the key accepts the resulting number."""
     duration = hint_value_type(Duration)
     assert duration is not None
     try:
-        count = fractional_duration_in_seconds(text) or str(duration.read(text))
-        seconds.read(count)
+        count = fractional_duration_in_seconds(text) or str(duration.parse(text))
+        seconds.parse(count)
     except InvalidValue:
         return ()
     return (count,)
@@ -380,7 +380,7 @@ def _untyped_tree(raw: Any) -> Any:
         return types.MappingProxyType({str(key): _untyped_tree(inner) for key, inner in raw.items()})
     if isinstance(raw, list):
         return tuple(_untyped_tree(item) for item in raw)
-    return None if is_null(raw) else read_untyped(raw, isinstance(raw, TextWithOrigin) and raw.quoted)
+    return None if is_null(raw) else parse_untyped(raw, isinstance(raw, TextWithOrigin) and raw.quoted)
 
 
 def _to_plain_value(value: Any) -> Shown:

@@ -31,7 +31,7 @@ def example_value(options: tuple[Any, ...], text: str = "") -> str:
     if not text and scalar.example:
         return scalar.example
     try:
-        value = scalar.read(text)
+        value = scalar.parse(text)
     except InvalidValue as error:
         return accepted_examples(error.values, type(None) in options)[0]
     return text or scalar.show(value) or "TEXT"
@@ -70,7 +70,7 @@ def sweep_hint(text: str, key: str, fits: Callable[[str], bool]) -> str:
     return f"for a sweep: jobc -m {key}={text}" if is_sweep else ""
 
 
-def word_hint(key: str, text: str, nearest_word: str) -> str:
+def hint_for_invalid_word(key: str, text: str, nearest_word: str) -> str:
     """Return the hint for an invalid word. Words of other tools are mapped to jobc's."""
     word, lacks = aliases.value_from_alias(key, text) or nearest_word, aliases.hint_for_unsupported_feature(text)
     return f"{key}={word}; {lacks}" if lacks else f"{key}={word}"
@@ -78,7 +78,7 @@ def word_hint(key: str, text: str, nearest_word: str) -> str:
 
 def is_valid_as(scalar: Any, text: str) -> bool:
     try:
-        scalar.read(text)
+        scalar.parse(text)
     except InvalidValue:
         return False
     return True

@@ -10,7 +10,7 @@ from .invalid_value import InvalidValue
 MOST_HOSTS = 100_000  # maximum number of hosts per job; files have one line for each
 
 
-def read_hosts(text: str) -> tuple[str, ...]:
+def parse_hosts(text: str) -> tuple[str, ...]:
     hosts = tuple(expand_hostlist(text))
     machines = [normalized_host(host) for host in hosts] if "@" in text or text != text.lower() else hosts
     if len(set(machines)) < len(hosts):

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Annotated, Any
 
 from ...runtime.system.frozen_dataclass import dataclass
-from .host_list import MOST_HOSTS, fold_hostlist, read_hosts
+from .host_list import MOST_HOSTS, fold_hostlist, parse_hosts
 from .invalid_value import InvalidValue
 
 
@@ -19,14 +19,14 @@ class ValueType:
     """A scalar type.
 
     name: its name in diagnostics.
-    read: converts text to a value.
-    show: converts a value to text that read() accepts.
+    parse: converts text to a value.
+    show: converts a value to text that parse() accepts.
     units: whether files contain the text instead of the value, because the text has a unit or is far shorter.
-    example: value for hints, if the one that read() recommends for an empty string does not help.
+    example: value for hints, if the one that parse() recommends for an empty string does not help.
     """
 
     name: str
-    read: Callable[[str], Any]
+    parse: Callable[[str], Any]
     show: Callable[[Any], str] = str
     units: bool = False
     example: str = ""
@@ -36,7 +36,7 @@ MOST_OF_A_NODE = 10_000  # maximum number of GPUs or processes on one node
 LONGEST_NUMBER = 100  # characters; Python needs quadratic time for long numbers
 
 
-def read_int(text: str, example: str = "2", least: int | None = None) -> int:
+def parse_int(text: str, example: str = "2", least: int | None = None) -> int:
     """Return a 64-bit integer.
 
     example: valid value for hints.
@@ -56,7 +56,7 @@ def read_int(text: str, example: str = "2", least: int | None = None) -> int:
     raise InvalidValue("only digits are allowed", example)
 
 
-def read_float(text: str) -> float:
+def parse_float(text: str) -> float:
     _require_short(text, "0.001", "1e-3")
     _reject_leading_zero(text)
     if re.fullmatch(r"[+-]?([0-9](_?[0-9])*\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", text):
@@ -66,7 +66,7 @@ def read_float(text: str) -> float:
     raise InvalidValue("the value must be a finite decimal number", "0.001", "1e-3")
 
 
-def read_bool(text: str) -> bool:
+def parse_bool(text: str) -> bool:
     word = text.lower()
     if word in ("true", "yes", "on"):
         return True
@@ -75,7 +75,7 @@ def read_bool(text: str) -> bool:
     raise InvalidValue("the value must be true or false", "true")
 
 
-def read_untyped(text: str, quoted: bool = False) -> Any:
+def parse_untyped(text: str, quoted: bool = False) -> Any:
     """Return a scalar of an untyped tree, such as backend.extra, parsed by the core schema of YAML 1.2.
 
     `true`, `8` and `1e-3` are a boolean and numbers; `on`, `0755`, `1_000` and anything in quotes are text.
@@ -90,26 +90,26 @@ def read_untyped(text: str, quoted: bool = False) -> Any:
     return str(text)
 
 
-def _count_reader(least: int, most: int = 2**63 - 1) -> Callable[[str], int]:
-    def read_count(text: str) -> int:
-        value = read_int(text, "1", least)
+def _make_count_parser(least: int, most: int = 2**63 - 1) -> Callable[[str], int]:
+    def parse_count_in_range(text: str) -> int:
+        value = parse_int(text, "1", least)
         if value < least:
             raise InvalidValue(f"the minimum is {least}", str(least))
         if value > most:
             raise InvalidValue(f"the maximum is {most:,}", "8")
         return value
 
-    return read_count
+    return parse_count_in_range
 
 
-def _number_reader(least: float, most: float) -> Callable[[str], float]:
+def _make_number_parser(least: float, most: float) -> Callable[[str], float]:
     """Parse a finite number within limits that prevent overflow."""
 
     fitting = f"{max(least, 1):g}"
 
-    def read_number(text: str) -> float:
+    def parse_number_in_range(text: str) -> float:
         try:
-            value = read_float(text)
+            value = parse_float(text)
         except InvalidValue as refused:
             values = [candidate for candidate in refused.values if least <= float(candidate) <= most]
             raise InvalidValue(refused.because, *(values or [fitting])) from None
@@ -117,13 +117,13 @@ def _number_reader(least: float, most: float) -> Callable[[str], float]:
             raise InvalidValue(f"the value must be {least:g} to {most:g}", fitting)
         return value
 
-    return read_number
+    return parse_number_in_range
 
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
 
-def read_name(text: str) -> str:
+def parse_name(text: str) -> str:
     if _NAME.fullmatch(text):
         return text
     fitting = _text_or_fallback(re.sub(r"[^A-Za-z0-9._-]+", "-", text)[:63].strip("._-"), "job")
@@ -137,14 +137,14 @@ def _text_or_fallback(fitting: str, fallback: str) -> str:
     return fitting if fitting not in ("", "null") else fallback
 
 
-def _pattern_reader(pattern: str, because: str, *examples: str) -> Callable[[str], str]:
+def _make_pattern_checker(pattern: str, because: str, *examples: str) -> Callable[[str], str]:
 
-    def read_text(text: str) -> str:
+    def check_pattern(text: str) -> str:
         if not re.fullmatch(pattern, text):
             raise InvalidValue(because, *examples)
         return text
 
-    return read_text
+    return check_pattern
 
 
 def _reject_leading_zero(text: str) -> None:
@@ -158,7 +158,7 @@ def _require_short(text: str, *examples: str) -> None:
         raise InvalidValue(f"a number has at most {LONGEST_NUMBER} characters", *examples)
 
 
-def _read_env_name(text: str) -> str:
+def _check_env_name(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text):
         fitting = re.sub(r"^(?=[0-9])", "_", re.sub(r"[^A-Za-z0-9_]", "_", text)) or "MY_VARIABLE"
         raise InvalidValue("a variable name has letters, digits and _, and does not start with a digit", fitting)
@@ -169,7 +169,7 @@ _UNITS_S = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
 _PARTS_S = {"ms": "0.001", "us": "0.000001"}
 
 
-def _read_duration(text: str) -> int:
+def _parse_duration(text: str) -> int:
     if len(text) > LONGEST_NUMBER or re.search(r"[0-9]{10}", text):
         raise InvalidValue("engines do not accept times this long", "365d")
     if match := re.fullmatch(r"(?:([0-9]+)-)?([0-9]+):([0-5][0-9]):([0-5][0-9])", text):
@@ -199,8 +199,8 @@ def fractional_duration_in_seconds(text: str) -> str:
     return f"{(Decimal(match[1] + (match[2] or '')) * unit).normalize():f}"
 
 
-def _read_time_limit(text: str) -> int:
-    seconds = 0 if re.fullmatch(r"0+", text) else _read_duration(text)
+def _parse_time_limit(text: str) -> int:
+    seconds = 0 if re.fullmatch(r"0+", text) else _parse_duration(text)
     if seconds == 0:
         raise InvalidValue("0 means no limit in some engines and an immediate timeout in others", "null", "12h")
     return seconds
@@ -222,7 +222,7 @@ _UNITS_BYTES = {f"{p}{end}": 1024**i for i, p in enumerate("KMGTP", 1) for end i
 _NO_SIZE = "0 means no limit in some engines and zero bytes in others"
 
 
-def _read_bytes(text: str) -> int:
+def _parse_bytes(text: str) -> int:
     _require_short(text, "64GiB")
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]+)", text)
     if re.fullmatch(r"0+(\.0+)? ?[KMGTP]?", text, re.IGNORECASE):
@@ -250,14 +250,14 @@ def format_bytes(size: int) -> str:
     return f"{Decimal(size) / 1000:f}KB"
 
 
-def _read_port(text: str) -> int:
-    value = read_int(text)
+def _parse_port(text: str) -> int:
+    value = parse_int(text)
     if not 0 <= value <= 65535 or 0 < value < 1024:
         raise InvalidValue("a port must be 1024 to 65535, or 0 to pick a free one", "29500")
     return value
 
 
-def _read_download(text: str) -> str:
+def _check_download(text: str) -> str:
     hub = re.fullmatch(r"(?:model|dataset):[\w.-]+(?:/[\w.-]+)?(?:@[\w./-]+)?", text, re.ASCII)
     if hub or (text.startswith("run:") and text[4:].strip() and "\n" not in text):
         return text
@@ -267,7 +267,7 @@ def _read_download(text: str) -> str:
     )
 
 
-def _read_label(text: str) -> str:
+def _check_label(text: str) -> str:
     if re.fullmatch(r"[\w=-][\w.=+-]*", text) and len(text.encode()) <= 200:
         return text
     fitting = _text_or_fallback(re.sub(r"[^\w.=+-]+", "_", text).strip("._")[:60], "a")
@@ -277,7 +277,7 @@ def _read_label(text: str) -> str:
     )
 
 
-def _read_shell_line(text: str) -> str:
+def _check_shell_line(text: str) -> str:
     """Return a line for the setup section of launch.sh. Raises InvalidValue for "" and for control characters."""
     if not text.strip():
         raise InvalidValue("it is empty", "ulimit -l unlimited")
@@ -289,36 +289,36 @@ def _read_shell_line(text: str) -> str:
 STEP_END = "END_OF_LINES"  # end word of the here-documents in launch.sh
 
 
-def _read_step_line(text: str) -> str:
+def _check_step_line(text: str) -> str:
     """Return a line for a here-document in launch.sh. Raises InvalidValue for its end word too."""
     if STEP_END in text.split("\n"):
         raise InvalidValue("in launch.sh, that line would end the block", "rsync -a /data/ /scratch/data/")
-    return _read_shell_line(text)
+    return _check_shell_line(text)
 
 
-def _read_path(text: str) -> str:
+def _check_path(text: str) -> str:
     if not text or "\0" in text or "\n" in text:
         raise InvalidValue("a path must be a single line", "runs")
     return text
 
 
-Count = Annotated[int, ValueType("a count of at least 1", _count_reader(1))]
-CountOrZero = Annotated[int, ValueType("a count", _count_reader(0))]
-NodeCount = Annotated[int, ValueType("a count of at least 1", _count_reader(1, MOST_HOSTS))]
-GpuCount = Annotated[int, ValueType("a count", _count_reader(0, MOST_OF_A_NODE))]
-ProcessCount = Annotated[int, ValueType("a count of at least 1", _count_reader(1, MOST_OF_A_NODE))]
-Quantity = Annotated[float, ValueType("a quantity", _number_reader(1, 1e15), repr)]
-Seconds = Annotated[float, ValueType("a number of seconds", _number_reader(1e-6, 1e7), repr)]
-Price = Annotated[float, ValueType("a price", _number_reader(0, 1e6), repr)]
-Name = Annotated[str, ValueType("a name", read_name)]
-EnvName = Annotated[str, ValueType("a variable name", _read_env_name)]
-Duration = Annotated[int, ValueType("a duration", _read_duration, format_duration, units=True)]
-TimeLimit = Annotated[int, ValueType("a time limit", _read_time_limit, format_duration, units=True)]
-Label = Annotated[str, ValueType("a label", _read_label)]
-Bytes = Annotated[int, ValueType("a size", _read_bytes, format_bytes, units=True)]
-Port = Annotated[int, ValueType("a port", _read_port)]
-HostList = Annotated[tuple[str, ...], ValueType("a host list", read_hosts, fold_hostlist, units=True)]
-_REFERENCE = _pattern_reader(
+Count = Annotated[int, ValueType("a count of at least 1", _make_count_parser(1))]
+CountOrZero = Annotated[int, ValueType("a count", _make_count_parser(0))]
+NodeCount = Annotated[int, ValueType("a count of at least 1", _make_count_parser(1, MOST_HOSTS))]
+GpuCount = Annotated[int, ValueType("a count", _make_count_parser(0, MOST_OF_A_NODE))]
+ProcessCount = Annotated[int, ValueType("a count of at least 1", _make_count_parser(1, MOST_OF_A_NODE))]
+Quantity = Annotated[float, ValueType("a quantity", _make_number_parser(1, 1e15), repr)]
+Seconds = Annotated[float, ValueType("a number of seconds", _make_number_parser(1e-6, 1e7), repr)]
+Price = Annotated[float, ValueType("a price", _make_number_parser(0, 1e6), repr)]
+Name = Annotated[str, ValueType("a name", parse_name)]
+EnvName = Annotated[str, ValueType("a variable name", _check_env_name)]
+Duration = Annotated[int, ValueType("a duration", _parse_duration, format_duration, units=True)]
+TimeLimit = Annotated[int, ValueType("a time limit", _parse_time_limit, format_duration, units=True)]
+Label = Annotated[str, ValueType("a label", _check_label)]
+Bytes = Annotated[int, ValueType("a size", _parse_bytes, format_bytes, units=True)]
+Port = Annotated[int, ValueType("a port", _parse_port)]
+HostList = Annotated[tuple[str, ...], ValueType("a host list", parse_hosts, fold_hostlist, units=True)]
+_REFERENCE = _make_pattern_checker(
     r"env:[A-Za-z_][A-Za-z0-9_]*|(file|k8s):\S+",
     "a secret must be a reference, not a value, because artifacts are shared",
     "env:HF_TOKEN",
@@ -326,7 +326,7 @@ _REFERENCE = _pattern_reader(
     "k8s:SECRET/KEY",
 )
 SecretRef = Annotated[str, ValueType("a secret reference", _REFERENCE)]
-_INTERFACES = _pattern_reader(  # no patterns as in NCCL_SOCKET_IFNAME, which Gloo does not support
+_INTERFACES = _make_pattern_checker(  # no patterns as in NCCL_SOCKET_IFNAME, which Gloo does not support
     r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,14}(,[A-Za-z0-9][A-Za-z0-9_.:@-]{0,14})*",
     "the value must be interface names as `ip link` shows them, separated by commas",
     "null",
@@ -334,17 +334,17 @@ _INTERFACES = _pattern_reader(  # no patterns as in NCCL_SOCKET_IFNAME, which Gl
     "ib0,ib1",
 )
 Interface = Annotated[str, ValueType("a network interface", _INTERFACES)]
-Download = Annotated[str, ValueType("a download", _read_download)]
-Path = Annotated[str, ValueType("a path", _read_path)]
-ShellLine = Annotated[str, ValueType("a line of bash", _read_shell_line, example="ulimit -l unlimited")]
-StepLine = Annotated[str, ValueType("a line of bash", _read_step_line, example="rsync -a /data/ /scratch/data/")]
-RankLines = Annotated[str, ValueType("lines of bash", _read_step_line, example="python eval.py")]
+Download = Annotated[str, ValueType("a download", _check_download)]
+Path = Annotated[str, ValueType("a path", _check_path)]
+ShellLine = Annotated[str, ValueType("a line of bash", _check_shell_line, example="ulimit -l unlimited")]
+StepLine = Annotated[str, ValueType("a line of bash", _check_step_line, example="rsync -a /data/ /scratch/data/")]
+RankLines = Annotated[str, ValueType("lines of bash", _check_step_line, example="python eval.py")]
 MountSource = Annotated[str, ValueType("text", str, example="/data")]
-MountTarget = Annotated[str, ValueType("a path", _read_path, example="/data")]
+MountTarget = Annotated[str, ValueType("a path", _check_path, example="/data")]
 
 PLAIN: dict[type, ValueType] = {
-    int: ValueType("a whole number", read_int),
-    float: ValueType("a number", read_float, repr),
-    bool: ValueType("true or false", read_bool, lambda value: str(value).lower()),
+    int: ValueType("a whole number", parse_int),
+    float: ValueType("a number", parse_float, repr),
+    bool: ValueType("true or false", parse_bool, lambda value: str(value).lower()),
     str: ValueType("text", str),
 }

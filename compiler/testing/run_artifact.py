@@ -97,7 +97,7 @@ def wait_for_end(run: Path, nodes: int, until: float) -> None:
 
 
 def differences_from_plan(compiled: CompiledJob, received: list[ReceivedByRank]) -> list[str]:
-    """Return every difference between the plan and what the ranks received. The list is empty if there is none."""
+    """Return every difference between the plan and what the ranks received. Empty if there are none."""
     plan, problems = compiled.plan, []
     if len(received) != plan.topology.world_size:
         return [f"{len(received)} ranks recorded something, but the plan has {plan.topology.world_size}"]

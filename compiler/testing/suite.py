@@ -135,10 +135,10 @@ class BackendSuite:
             compiled = compile_job(read_golden_case(case))
             received = submit_recording_job(compiled, project, self.environment(project))
             problems = differences_from_plan(compiled, received)
-            problems += self._silent_verbs(project / "artifacts" / compiled.place)
+            problems += self._find_silent_verbs(project / "artifacts" / compiled.place)
             assert not problems, f"{case.name}:\n" + "\n".join(problems)
 
-    def _silent_verbs(self, artifact: Path) -> list[str]:
+    def _find_silent_verbs(self, artifact: Path) -> list[str]:
         """Return a problem for each verb that fails or prints nothing for a finished run."""
         problems = []
         for verb in ("status", "logs"):

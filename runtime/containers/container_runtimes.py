@@ -117,7 +117,7 @@ def docker_command(container: ContainerStart, options: Sequence[str] = ()) -> li
 
 
 def apptainer_command(container: ContainerStart, program: str) -> list[str]:
-    """Return the command that starts bash. program: path of apptainer or of singularity, which has the same options."""
+    """Return the command that starts bash. program: path to apptainer or singularity; both take the same options."""
     words = [program, "exec", "--cleanenv", "--no-eval"]  # otherwise, a shell would expand the variables' values
     words += [f"--pwd={container.workdir}", *(f"--mount={value}" for value in container.mounts)]
     if container.devices.nvidia:

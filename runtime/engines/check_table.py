@@ -83,7 +83,7 @@ class Table:
             if row.least is None or least < row.least[0]:
                 row.least, row.text = (least, node), text
 
-    def compare(self, check: str, hint: str, values: dict[int, str]) -> None:
+    def report_deviating_nodes(self, check: str, hint: str, values: dict[int, str]) -> None:
         """Report nodes whose value differs from the most common one. In a tie, the first node's value wins."""
         if len(values) < 2:
             return
@@ -93,11 +93,11 @@ class Table:
         majority = [node for node, value in values.items() if value == best]
         for node, value in values.items():
             if value != best:
-                self.add_check(node, "FAIL", check, f"{value}, but {best} on {self.names(majority)}", hint)
+                self.add_check(node, "FAIL", check, f"{value}, but {best} on {self.format_node_names(majority)}", hint)
             elif len(majority) == len(values):
                 self.add_check(node, "ok", check, f"the same on all nodes: {best}")
 
-    def names(self, nodes: Iterable[int]) -> str:
+    def format_node_names(self, nodes: Iterable[int]) -> str:
         return fold_node_names([self.outputs[node].name for node in sorted(nodes)])
 
     def lines(self) -> tuple[bool, list[str]]:
@@ -107,12 +107,12 @@ class Table:
                 why = ": ".join(filter(None, ("no answer", output.error or "; ".join(output.lines))))
                 self.add_check(node, "FAIL", "answer", why, output.hint or _unreachable_host_hint(why, output.name))
         for check, (hint, values) in self.same.items():
-            self.compare(check, hint, values)
+            self.report_deviating_nodes(check, hint, values)
         checks = list(dict.fromkeys(row.check for row in self.rows.values()))
         rows = sorted(
             self.rows.values(), key=lambda row: (row.level == "ok", row.check != "answer", checks.index(row.check))
         )
-        node_names = [self.names(row.nodes) for row in rows]
+        node_names = [self.format_node_names(row.nodes) for row in rows]
         width = max(map(len, node_names), default=0)
         printed = []
         for index, row in enumerate(rows):

@@ -104,7 +104,7 @@ class Engine:
 
     def engine_of(self, run: Run) -> Engine:
         """Return the engine for a run of another job on this backend, such as a sweep's point. The new engine shares
-        what prepare() learned from the engine's client.
+        what query_runs() learned from the engine's client.
         """
         artifact = run.path / f"artifact/{run.attempt}"
         job = Job(run.path.parent.name, artifact, run.path.parent, read_settings(artifact / JOB_FILE))
@@ -117,7 +117,7 @@ class Engine:
     default_console = "the consoles of all nodes, merged by time"  # printed by `jobctl logs` without --node and --rank
     default_shell = "the newest run, or your current code if there is none"  # for `jobctl shell` without --run
 
-    def prepare(self, runs: Sequence[Run]) -> None:
+    def query_runs(self, runs: Sequence[Run]) -> None:
         """Query the engine about many runs at once. Called before each run's state()."""
 
     def state(self, run: Run) -> State:
@@ -136,7 +136,7 @@ class Engine:
         """Return the exit code of a run that has ended, or None if it is unknown."""
         if self.is_here:
             return next((node.exit for node in run.nodes() if node.number == 0), None)
-        return run.worst_exit(CRASHED, self.job.nodes)
+        return run.worst_recorded_code(CRASHED, self.job.nodes)
 
     def reason(self, run: Run) -> str:
         """Return why a run ended the way it did."""
@@ -146,7 +146,7 @@ class Engine:
         first = run.first_failure()
         if first:
             return f"node {first['node']}: {first['reason']}"
-        return head_reason if run.ended_nodes() >= self.job.nodes else "not all nodes recorded an exit code"
+        return head_reason if run.ended_node_count() >= self.job.nodes else "not all nodes recorded an exit code"
 
     def nodes(self, run: Run, state: State) -> Iterator[NodeLine]:
         """Yield one line for each node: whether it is up, ended or down, its host, and its first rank's last step."""
@@ -163,11 +163,11 @@ class Engine:
             if number not in statuses:
                 yield NodeLine(number, "has not started", "not started")
 
-    def cost(self) -> Iterator[str]:
+    def machine_cost_lines(self) -> Iterator[str]:
         """Yield lines about machines that cost money, and how to stop them."""
         return iter(())
 
-    def where(self, run: Run) -> str:
+    def run_name_in_engine(self, run: Run) -> str:
         """Return the engine's own name for the run."""
         return ""
 
@@ -209,7 +209,7 @@ class Engine:
             return f"{self.resume(run)} --new-code"
         return ""
 
-    def logs(self, run: Run) -> tuple[str, str]:
+    def logs_label_and_path(self, run: Run) -> tuple[str, str]:
         """Return a phrase such as "logs in", and the path of the logs."""
         return "logs in", str(run.path / "logs")
 
@@ -245,7 +245,7 @@ class Engine:
         write_stop_mark(run.path)
 
     def signal(self, run: Run, name: str) -> None:
-        """Send TERM, QUIT or KILL to the supervisors of a run with a stop mark."""
+        """Send TERM, QUIT or KILL to the supervisors of a run that mark_stopped() has marked."""
         for line in signal_supervisors_here(run, name):
             print(line, flush=True)
 
@@ -256,12 +256,12 @@ class Engine:
 
     has_files_here = True  # run folders contain the runs' files, including checkpoints; if False, only records
 
-    def folders(self, run: Run) -> list[Run]:
+    def folders_removed_together(self, run: Run) -> list[Run]:
         """Return the run folders that are removed together."""
         return [run]
 
     def why_not_removable(self, run: Run) -> str:
-        """Return why one of folders() cannot be removed yet, or "" if its run has certainly ended."""
+        """Return why one of folders_removed_together() cannot be removed yet, or "" if its run has certainly ended."""
         return why_run_may_be_live(run, self.state(run))
 
     def remove_outside_run_folder(self, run: Run) -> bool:
@@ -292,11 +292,11 @@ class Engine:
     def query_again(self, runs: Sequence[Run]) -> tuple[Engine, list[Run]]:
         """Query a new engine about the runs. Return this engine and the runs, whose folders have been read again."""
         self.fetch("state", runs)
-        engine, runs = self.renewed(), [Run(run.path) for run in runs]
-        engine.prepare(runs)
+        engine, runs = self.without_cached_queries(), [Run(run.path) for run in runs]
+        engine.query_runs(runs)
         return engine, runs
 
-    def renewed(self) -> Engine:
+    def without_cached_queries(self) -> Engine:
         """Return a new engine, which has not queried anything yet."""
         return type(self)(self.job)
 
@@ -348,7 +348,7 @@ def _describe_node(node: NodeState, silent_s: float | None) -> str:
     if node.ended is not None:
         code = "unknown" if node.exit is None else node.exit
         return f"ended on {host} at {format_utc(node.ended)}, exit {code}"
-    if node.place() in ("here", "unknown"):
+    if node.location_kind() in ("here", "unknown"):
         if node.is_running():
             return f"up on {host} since {since}, pid {node.pid}"
         return f"down on {host}, started {since}"

@@ -82,7 +82,7 @@ class HostCopies:
             self.client.run(self.hosts, words, print_to_stderr)
 
     @staticmethod
-    def require_checkpoints(run: Run, hosts: Sequence[HostEntry]) -> None:
+    def require_checkpoint_hosts(run: Run, hosts: Sequence[HostEntry]) -> None:
         """Raise Failure if a host that is no longer used may have checkpoints of the run."""
         names = {host.name for host in hosts}
         for name in _checkpoint_hosts(run):

@@ -159,8 +159,9 @@ class PdshClient(HostClient):
 
 
 class ClushClient(PdshClient):
-    """Client that runs clush, which also reads the hosts from its input, and with -n does not pass this input on. Its
-    `exec` worker runs a shell command on this machine and replaces %host in it, so every other % must be doubled.
+    """Client that runs clush, which also reads the hosts from its input. With -n, clush does not pass this input on.
+
+    The `exec` worker runs a shell command on this machine and replaces %host in it, so every other % must be doubled.
     """
 
     def fan_out_command(self, words: Sequence[str]) -> LocalCommand:

@@ -84,7 +84,7 @@ class HostsEngine(StartingEngine):
         """Raise Failure if hosts.txt is damaged, or if the hosts lack the run's checkpoints."""
         hosts = self.hosts()
         if run is not None and (copies := self._copies(run)):
-            copies.require_checkpoints(run, hosts)
+            copies.require_checkpoint_hosts(run, hosts)
 
     def hosts(self) -> list[HostEntry]:
         """Return this artifact's hosts. Raises Failure."""
@@ -95,7 +95,10 @@ class HostsEngine(StartingEngine):
         return hosts
 
     def can_nodes_read_folder(self, folder: Path, new: NewRun) -> bool:
-        """Return whether the nodes can access the folder: on this machine, or on a file system shared with the run."""
+        """Return whether the nodes can access the folder.
+
+        They can if they run on this machine, or if the folder and the run are on the same shared file system.
+        """
         return isinstance(self.client, LocalNodesClient) or (
             not self.has_copies and super().can_nodes_read_folder(folder, new)
         )
@@ -103,12 +106,12 @@ class HostsEngine(StartingEngine):
     def start(self, new: NewRun, init_from: str, options: argparse.Namespace) -> int:
         """Start all nodes, then follow them until they have ended; Ctrl-C stops the run."""
         run = new.run
-        with self.saved_and_copied(new, init_from) as copies:
+        with self.secrets_and_copies_of(new, init_from) as copies:
             if options.only_prepare:
                 new.keep()
                 print(run.path)
                 return 0
-            self.send(new, copies)
+            self.send_to_hosts(new, copies)
             new.print_started(f" in {quote_shell_word(str(run.path))}")
             new.keep()
         try:
@@ -127,12 +130,12 @@ class HostsEngine(StartingEngine):
         return 0 if options.detach else self._print_until_ended(run)
 
     @contextlib.contextmanager
-    def saved_and_copied(self, new: NewRun, init_from: str = "") -> Iterator[HostCopies | None]:
+    def secrets_and_copies_of(self, new: NewRun, init_from: str = "") -> Iterator[HostCopies | None]:
         """Save a new run's secrets, and yield its copies on the hosts, if any. If the block raises, remove both."""
         copies = self._copies(new.run)
         try:
             if init_from and copies:
-                copies.require_checkpoints(Run(Path(init_from)), copies.hosts)
+                copies.require_checkpoint_hosts(Run(Path(init_from)), copies.hosts)
             for variable in self.job.settings.get("saved_secrets") or ():
                 save_secret(new.run.path, variable)
             yield copies
@@ -142,7 +145,7 @@ class HostsEngine(StartingEngine):
                 copies.remove_sent_files(new.attempt)
             raise
 
-    def send(self, new: NewRun, copies: HostCopies | None) -> None:
+    def send_to_hosts(self, new: NewRun, copies: HostCopies | None) -> None:
         """Send the run to the hosts if each has its own run folders. Raises Failure."""
         if not copies:
             return
@@ -158,14 +161,14 @@ class HostsEngine(StartingEngine):
 
         A run starts on node 0 first, so that the other nodes do not wait for a node 0 that does not respond.
         """
-        hosts, words = hosts_of(new.run), self.task(new.run, new.attempt, HOST, payload)
+        hosts, words = hosts_of(new.run), self.task_command(new.run, new.attempt, HOST, payload)
         if len(hosts) > 1 and payload != "preflight" and (copier := self._state_copier(new.run)):
             return copier.run_after_rendezvous(words, say)
         if payload != "start":
             return self.client.run(hosts, words, say)
         return self.client.run(hosts[:1], words, say) or self.client.run(hosts[1:], words, say)
 
-    def task(self, run: Run | None, attempt: int | None, *words: str, copy: Path | None = None) -> list[str]:
+    def task_command(self, run: Run | None, attempt: int | None, *words: str, copy: Path | None = None) -> list[str]:
         """Return the command that runs an attempt's `jobctl task` on a host, whatever the host's login shell is.
 
         copy: path of the artifact copy to use, if it is not the attempt's.
@@ -222,8 +225,8 @@ class HostsEngine(StartingEngine):
     @contextlib.contextmanager
     def _temporary_run_on_hosts(self, place: Place) -> Iterator[NewRun]:
         """Yield a temporary run for the hosts. On hosts that share nothing, it is removed even if it is kept here."""
-        with temporary_run(place, self, place.job.runs) as new, self.saved_and_copied(new) as copies:
-            self.send(new, copies)
+        with temporary_run(place, self, place.job.runs) as new, self.secrets_and_copies_of(new) as copies:
+            self.send_to_hosts(new, copies)
             yield new
             self._forget_secrets(new.run)
             if copies:
@@ -236,7 +239,7 @@ class HostsEngine(StartingEngine):
         """Exec the command on a host, in the named or live run, or otherwise with the newest run's code."""
         run, hosts, copy = self._shell_place(place, named)
         attempt = run.attempt if run is not None and copy != place.artifact else 0
-        words = self.task(run, attempt, str(node), "shell", *command, copy=copy)
+        words = self.task_command(run, attempt, str(node), "shell", *command, copy=copy)
         options = ["-t"] if sys.stdin.isatty() and sys.stdout.isatty() else []
         on_host = self.client.build_command(hosts[node], words, options)
         exec_program([*on_host.words], {**os.environ, **on_host.environ})
@@ -266,7 +269,7 @@ class HostsEngine(StartingEngine):
         if isinstance(self.client, LocalNodesClient):
             super().signal(run, name)
         elif name != "TERM":
-            words = self.task(run, run.attempt, HOST, "signal", name)
+            words = self.task_command(run, run.attempt, HOST, "signal", name)
             self.client.run(hosts_of(run), words, timeout_s=HOST_S)
 
     def _send_stop_signals(self, run: Run, *names: str) -> None:

@@ -1,7 +1,7 @@
 """Watch live runs until they end, and describe them for `status`: possible hangs and, if rank 0 reports no steps, how
 far its start has progressed. Also explain why a run may not be removed yet.
 
-In:  an engine, and the state files of the nodes and of rank 0, which are untrusted, so only their numbers are used.
+In:  an engine, and the untrusted state files of the nodes and of rank 0, from which only numbers are used.
 """
 
 from __future__ import annotations
@@ -78,7 +78,9 @@ def why_run_may_be_live(run: Run, state: State) -> str:
         return f"it is live{run.describe_remote_node()}"
     for node, status in statuses:
         if status == "silent" and not _is_long_silent(run, node):
-            return f"node {node.name} {node.where()} has not recorded its end, and may still be running there"
+            return (
+                f"node {node.name} {node.describe_location()} has not recorded its end, and may still be running there"
+            )
     if not any(node.attempt == run.attempt for node in run.nodes()) and not run.is_stopped:
         attempt = "" if run.attempt is None else run.attempt
         return f"attempt {attempt} is being started, or was never started"
@@ -127,5 +129,5 @@ def live_run_ids(engine: Engine, runs: list[Run]) -> list[str]:
     """Return the IDs of this user's live runs among the 20 newest. Hosts are queried only about the newest run."""
     newest = [run for run in runs[:MOST_RUNS] if run.is_mine]
     engine.fetch("state", newest[:1])
-    engine.prepare(newest)
+    engine.query_runs(newest)
     return [run.id for run in newest if engine.state(run).name in ("queued", "starting", "live", "stopping")]

@@ -1,7 +1,7 @@
 """Print the logs in a run folder (one log, or all nodes' logs merged by time), and the first failure.
 
-In:  RUN/logs/node_NN.log and rank_NN.log; .node_NN.times with lines `SECONDS OFFSET` (run_folder.py);
-     RUN/exit/ATTEMPT/first.
+In:  the logs RUN/logs/node_NN.log and rank_NN.log; the times of their lines, `SECONDS OFFSET` in .node_NN.times;
+     the first failure, RUN/exit/ATTEMPT/first.
 Out: the logs' bytes on stdout. With several nodes, each line begins with `node N  | `. Control sequences other than
      colors are removed if stdout is a terminal or the run belongs to another user.
 

@@ -96,10 +96,10 @@ class NewRun:
         elif created.is_dir():
             remove_folder(created)
 
-    def describe(self, init_from: str, values: SubmittedValues = NO_VALUES) -> None:
-        """Complete the folder, which then counts as a run.
+    def write_description(self, init_from: str, values: SubmittedValues = NO_VALUES) -> None:
+        """Write the run's description; from then on, the folder is a run.
 
-        init_from: run whose checkpoint it starts from, if any. values: given to `jobctl submit`.
+        init_from: run whose checkpoint it starts from, if any. values: the values passed to `jobctl submit`.
         """
         for name in ("state", "logs", "control"):
             _create_folder(self.run.path / name)
@@ -162,7 +162,7 @@ class NewRun:
 
 
 def create_run(place: Place, engine: Engine, run_id: str = "") -> NewRun:
-    """Create the folder of a new run, with its copy of the artifact. describe() completes it. Raises Failure."""
+    """Create a new run folder with its copy of the artifact. write_description() completes it. Raises Failure."""
     if run_id and not RUN_ID.fullmatch(run_id):
         raise Failure(f"not a run ID: {run_id}", "letters, digits, dot, dash and underscore", 2)
     runs = place.job.runs
@@ -194,7 +194,7 @@ def temporary_run(place: Place, engine: Engine, folder: Path | None = None) -> N
             parent = _call_or_fail(f"create a folder in {parent}", lambda: private_folder("smoke"))
         new.create_temporary_folder(parent)
         new.copy_artifact()
-        new.describe("")
+        new.write_description("")
     return new
 
 

@@ -31,7 +31,7 @@ class NewSweep:
             new = create_run(place, engine, f"{self.run.id}-{point.number}")
             try:
                 copy_user_code(place, engine, new)
-                new.describe("")
+                new.write_description("")
             except BaseException:
                 new.discard()
                 raise

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..exit_codes import DATA_BROKEN
-from ..node.node_start import check_node, launch_command_of_node, run_node
+from ..node.node_start import exit_if_node_unfit, launch_command_of_node, run_node
 from ..run_folder.run import Run, quote_shell_word
 from ..system.failure import Failure
 from ..system.streams import client_output_lines
@@ -33,7 +33,7 @@ class OneMachineEngine(StartingEngine):
         """Return the environment in which launch.sh runs."""
         return {
             **self.environment_for_launch_sh(new, init_from),
-            **self._gpu_type(),
+            **self._gpu_type_variable(),
             "JOBC_JOB_ID": new.run.id,
             "JOBC_NODE_RANK": "0",
             "JOBC_HEAD_ADDR": "127.0.0.1",
@@ -51,7 +51,7 @@ class OneMachineEngine(StartingEngine):
                 raise Failure(title, hint, DATA_BROKEN)
         folder = "" if run is None else str(run.path)
         where = {"JOBC_PROJECT": self.job.project, "JOBC_RUN_DIR": folder, "JOBC_HEAD_PORT": ""}
-        check_node(self.job.artifact, {**os.environ, **self._gpu_type(), **where})
+        exit_if_node_unfit(self.job.artifact, {**os.environ, **self._gpu_type_variable(), **where})
 
     def smoke(self, place: Place) -> int:
         with temporary_run(place, self) as new:
@@ -75,12 +75,12 @@ class OneMachineEngine(StartingEngine):
         host = os.uname().nodename
         table = Table([host])
         for line in client_output_lines(
-            launch_command_of_node(self.job.artifact, "preflight"), {**self._gpu_type(), **folders}
+            launch_command_of_node(self.job.artifact, "preflight"), {**self._gpu_type_variable(), **folders}
         ):
             table.add(f"{host}: {line}")
         return table
 
-    def _gpu_type(self) -> dict[str, str]:
+    def _gpu_type_variable(self) -> dict[str, str]:
         """Return the variable with the GPU type that launch.py expects on this machine."""
         gpu_type = self.job.settings.get("gpu_type")
         return {"JOBC_GPU_TYPE": str(gpu_type)} if gpu_type else {}

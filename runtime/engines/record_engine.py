@@ -60,11 +60,11 @@ class RecordEngine(Engine):
     def save_job_output(self, record: Record) -> None:
         """Save the job's output before the engine deletes it."""
 
-    def job_end(self, record: Record) -> tuple[int, str]:
+    def job_exit_code_and_reason(self, record: Record) -> tuple[int, str]:
         """Return the exit code and reason of a job that has ended."""
         raise NotImplementedError
 
-    def end_on_storage(self, record: Record) -> tuple[int, str] | None:
+    def exit_code_and_reason_on_storage(self, record: Record) -> tuple[int, str] | None:
         """Return the exit code and reason that a gone job's nodes left on storage, or None if they left none."""
         return None
 
@@ -111,9 +111,9 @@ class RecordEngine(Engine):
         state = self.ask_engine(record)
         if state == ENDED:
             self.save_job_output(record)
-            return self.record_end(record, *self.job_end(record))
+            return self.record_end(record, *self.job_exit_code_and_reason(record))
         if state == GONE:
-            end = self.end_on_storage(record)
+            end = self.exit_code_and_reason_on_storage(record)
             if end is not None:
                 return self.record_end(record, *end)
         return ObservedState(record, state)

@@ -28,7 +28,7 @@ class StartingEngine(Engine, ABC):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the submit options that only this backend has."""
 
-    def begin(self, options: argparse.Namespace) -> int | None:
+    def check_before_start(self, options: argparse.Namespace) -> int | None:
         """Raise Failure if options conflict or this machine cannot start jobs. Called before anything is read.
 
         Return an exit code if there is nothing to start, or None to continue.

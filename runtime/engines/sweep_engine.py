@@ -1,6 +1,6 @@
 """Engine for a sweep's directory: passes queries and signals on to its points' engines.
 
-In:  one of the sweep's runs: RUN_ROOT/NAME+sweep/ID, with points.json in its copy of the artifact.
+In:  one run of the whole sweep: the folder RUN_ROOT/NAME+sweep/ID, whose copy of the artifact contains points.json.
 Out: the sweep's points (point N has the run RUN_ROOT/JOB/ID-N, which may not exist); the state of all points together.
      A point's run is read and signaled only if it is this user's: its artifact names the programs to call.
 """
@@ -49,7 +49,7 @@ class SweepEngine(Engine):
         self._engines: dict[Path, Engine] = {}
 
     def points_of_run(self, sweep: Run) -> list[PointRun]:
-        """Return the points of one of the sweep's runs. Raises Failure if its points.json is damaged."""
+        """Return the points of one run of the whole sweep. Raises Failure if its points.json is damaged."""
         if sweep.path not in self._points:
             root = sweep.path.parent.parent
             points = read_points(sweep.path / f"artifact/{sweep.attempt}").points
@@ -72,17 +72,17 @@ class SweepEngine(Engine):
 
     # ---- queries
 
-    def prepare(self, runs: Sequence[Run]) -> None:
-        folders = dict.fromkeys(folder for run in runs for folder in self.folders(run))
-        self.engine.prepare([run for run in folders if not self.is_sweep(run)])
+    def query_runs(self, runs: Sequence[Run]) -> None:
+        folders = dict.fromkeys(folder for run in runs for folder in self.folders_removed_together(run))
+        self.engine.query_runs([run for run in folders if not self.is_sweep(run)])
         self._engines.clear()
 
-    def renewed(self) -> Engine:
-        return SweepEngine(self.engine.renewed())
+    def without_cached_queries(self) -> Engine:
+        return SweepEngine(self.engine.without_cached_queries())
 
     def fetch(self, what: str, runs: Sequence[Run]) -> None:
         for run in runs:
-            for folder in self.folders(run):
+            for folder in self.folders_removed_together(run):
                 if not self.is_sweep(folder):
                     self.engine_of(folder).fetch(what, [folder])
 
@@ -108,8 +108,10 @@ class SweepEngine(Engine):
         name = next((name for name in _WORST_FIRST if counts[name]), "done")
         return State(name, text, worst_code([state.exit_code for state in states if state.exit_code is not None]))
 
-    def where(self, run: Run) -> str:
-        return self.engine.where(run) if self.is_sweep(run) else self.engine_of(run).where(run)
+    def run_name_in_engine(self, run: Run) -> str:
+        return (
+            self.engine.run_name_in_engine(run) if self.is_sweep(run) else self.engine_of(run).run_name_in_engine(run)
+        )
 
     # ---- stopping
 
@@ -127,7 +129,7 @@ class SweepEngine(Engine):
 
     # ---- removing old runs
 
-    def folders(self, run: Run) -> list[Run]:
+    def folders_removed_together(self, run: Run) -> list[Run]:
         points: list[Run] = []
         with contextlib.suppress(Failure):  # the run was created by another version of jobc
             points = self.started_runs(run) if self.is_sweep(run) else []

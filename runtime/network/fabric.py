@@ -94,7 +94,7 @@ def _require_verbs(profile: str, root: Path) -> None:
 
 def _plugin_variables(profile: str, environ: Mapping[str, str], root: Path) -> dict[str, str]:
     """Return NCCL_NET with the plugin's name, so that NCCL fails instead of using TCP if the plugin does not load."""
-    for file in _plugin_files(environ, root):
+    for file in _nccl_plugin_files(environ, root):
         content = file.read_bytes()
         for name in PLUGIN_NAMES[profile]:
             if f"\0{name}\0".encode() in content:
@@ -104,7 +104,7 @@ def _plugin_variables(profile: str, environ: Mapping[str, str], root: Path) -> d
     raise _profile_failure(profile, f"no NCCL plugin for {PLUGIN_NAMES[profile][-1]} in the library path", hint)
 
 
-def _plugin_files(environ: Mapping[str, str], root: Path) -> Iterator[Path]:
+def _nccl_plugin_files(environ: Mapping[str, str], root: Path) -> Iterator[Path]:
     """Yield libnccl-net.so and similar files in the dynamic linker's folders (ld.so(8))."""
     folders = [Path(folder) for folder in environ.get("LD_LIBRARY_PATH", "").split(":") if folder]
     for file in sorted(root.glob("etc/ld.so.conf.d/*.conf")):

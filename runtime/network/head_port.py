@@ -1,6 +1,6 @@
 """Choose the rendezvous port on node 0, and pass it to the other nodes through the run folder.
 
-In:    JOBC_RUN_ID JOBC_NODES JOBC_NODE_RANK.
+In:    the variables JOBC_RUN_ID, JOBC_NODES and JOBC_NODE_RANK.
 Out:   the port, and the run's state/head, which node 0 writes. Failure has exit code 71 if the port is in use or node 0
        does not publish it in time, and 69 if a node failed while this one was waiting.
 """
@@ -79,7 +79,7 @@ def wait_for_head_port(run: RunFolder, timeout_s: float) -> int:
             raise Failure(why, "jobctl status shows the result of each node", exit_codes.PEER_LOST)
         time.sleep(POLL_S)
     why = f"node 0 ({os.environ.get('JOBC_HEAD_ADDR')}) has not started within {timeout_s:.0f} s"
-    hint = f"see its log, {run.node_log(0)}; or raise rendezvous.timeout"
+    hint = f"see its log, {run.node_log_file(0)}; or raise rendezvous.timeout"
     raise Failure(why, hint, exit_codes.RENDEZVOUS_FAILED)
 
 

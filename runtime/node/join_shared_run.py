@@ -58,7 +58,7 @@ def join_run(
         hint = "storage.root must be on a volume that the pod can write to"
         raise StartFailure(exit_codes.CRASHED, f"cannot write to {run}", hint) from error
     while True:
-        attempt = _newest_attempt(run, submission)
+        attempt = _join_or_continue_attempt(run, submission)
         if Run(run).is_stopped:
             raise NodeMustNotStart(exit_codes.DONE, "the run was stopped")
         if node == 0:
@@ -119,7 +119,7 @@ def wait_until_others_silent(run: Path, attempt: int) -> None:
         time.sleep(BEAT_LOOK_S)
 
 
-def _newest_attempt(run: Path, submission: str) -> int:
+def _join_or_continue_attempt(run: Path, submission: str) -> int:
     """Return the newest attempt if this submission began it, or else the next one: a new submission resumes the run."""
     known = started_attempts(run / "starts")
     if not known:

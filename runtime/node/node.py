@@ -27,7 +27,7 @@ from .node_environment import (
     private_cache_folder,
     require_shared_memory,
 )
-from .node_failure import NodeAlreadyRunning, NodeFailure, failed_check, record_and_print_failure
+from .node_failure import NodeAlreadyRunning, NodeFailure, failed_check_line, record_and_print_failure
 from .node_settings import NodeSettings
 
 PAYLOADS = ("train", "smoke", "check", "preflight", "shell")
@@ -176,7 +176,7 @@ def job_variables(artifact: Path, read: NodeSettings, payload: str, environ: Map
         except NodeFailure as failure:
             if payload != "preflight":
                 raise
-            print(f"printf '%s\\n' {shlex.quote(failed_check(failure))}")  # a line of bash
+            print(f"printf '%s\\n' {shlex.quote(failed_check_line(failure))}")  # a line of bash
             lacks = "1"
     variables.setdefault("JOBC_CODE_DIR", str(artifact))
     if lacks != "0":

@@ -137,7 +137,7 @@ def require_python_version() -> None:
         raise NodeFailure(DATA_BROKEN, title, "choose another environment in the spec")
 
 
-def missing_modules(read: NodeSettings) -> list[NodeFailure]:
+def missing_module_failures(read: NodeSettings) -> list[NodeFailure]:
     """Return a failure for each module that the environment lacks."""
     modules = ["torch"] if read.needs_torch else []
     modules += ["accelerate"] if read.launcher == "accelerate" else []

@@ -84,14 +84,14 @@ def record_and_print_failure(environ: Mapping[str, str], payload: str, failure: 
     return failure.code
 
 
-def failed_check(failure: Failure) -> str:
+def failed_check_line(failure: Failure) -> str:
     """Return a failed check as node_checks.py prints it."""
     fields = ("FAIL", "environment", failure.title, failure.hint)
     return "\t".join(" ".join(printable(field).split()) for field in fields)
 
 
 def print_failed_check(failure: Failure) -> None:
-    print(failed_check(failure), flush=True)
+    print(failed_check_line(failure), flush=True)
 
 
 def record_failure(environ: Mapping[str, str], payload: str, failure: Failure) -> None:
@@ -102,7 +102,7 @@ def record_failure(environ: Mapping[str, str], payload: str, failure: Failure) -
     run, node = RunFolder(Path(path), attempt), number_or_none(environ.get("JOBC_NODE_RANK", "0")) or 0
     task, code, title = environ.get("LOCAL_RANK", "0") or "0", str(failure.code), failure.title
     with contextlib.suppress(OSError):
-        run.node_exit(node).parent.mkdir(parents=True, exist_ok=True)
+        run.node_exit_file(node).parent.mkdir(parents=True, exist_ok=True)
         if environ.get("JOBC_NODES", "1") != "1" or task != "0":
             unfinished = run.first_failure.with_name(f".first.{node}.{task}")
             write_small_file(unfinished, code, {"node": node, "time_ns": time.time_ns(), "reason": title})
@@ -111,7 +111,7 @@ def record_failure(environ: Mapping[str, str], payload: str, failure: Failure) -
             unfinished.unlink()
         if task == "0":  # with launcher=srun, the node's files belong to task 0
             now = int(time.time())
-            write_small_file(run.node_exit(node), code, {"reason": title})
+            write_small_file(run.node_exit_file(node), code, {"reason": title})
             times = {"attempt": attempt, "started": now, "ended": now}
             keys = {"host": os.uname().nodename, **times, "exit": code, "reason": title}
-            write_small_file(run.node_state(node), keys=keys)
+            write_small_file(run.node_state_file(node), keys=keys)

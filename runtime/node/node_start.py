@@ -25,7 +25,7 @@ LOOK_S = 0.1  # pause between checks of whether the node is running
 LOG_LINES = 20  # how many lines of the log are printed if a background start fails
 
 
-def check_node(artifact: Path, environ: Mapping[str, str]) -> None:
+def exit_if_node_unfit(artifact: Path, environ: Mapping[str, str]) -> None:
     """Exit with the node's exit code and messages if it lacks secrets, the environment, the port or the code."""
     words = launch_command_of_node(artifact, "check")
     done = subprocess.run(words, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)

@@ -1,6 +1,6 @@
 """Test the network between a job's nodes: node 0 and every other node connect to each other, in both directions.
 
-In:  a folder in the run, on storage that all nodes share; JOBC_NODES, JOBC_HEAD_ADDR.
+In:  a folder in the run, on storage that all nodes share; the variables JOBC_NODES and JOBC_HEAD_ADDR.
 Out: a NetworkTestResult on each node except node 0.
 The nodes find each other through small files: `head` (node 0's port), node_NN (node NN's address and port), seen_NN
 (node 0's result for node NN), and done_NN. Node 0 serves until all nodes are done, because the nodes may not all start
@@ -82,7 +82,7 @@ def run_network_test(folder: Path, rank: int, head: str) -> NetworkTestResult:
     return NetworkTestResult(None, to_head, from_head, clock_s)
 
 
-def end_network_test(folder: Path, rank: int) -> None:
+def report_network_test_done(folder: Path, rank: int) -> None:
     write_small_file(folder / f"done_{rank:02}", keys={"rank": rank})
 
 

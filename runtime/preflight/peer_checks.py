@@ -46,7 +46,7 @@ def check_with_peers(settings: NodeSettings, command: Sequence[str]) -> Iterator
             yield from mine
         finally:
             with contextlib.suppress(OSError):  # already reported
-                network_test.end_network_test(folder, rank)
+                network_test.report_network_test_done(folder, rank)
 
 
 def check_connection_to_node_0(folder: Path, rank: int, head: str) -> Iterator[CheckResult]:

@@ -40,7 +40,7 @@ class BashLines:
         """Send SIGTERM to bash and to the programs that it runs."""
         os.killpg(self.pid, signal.SIGTERM)  # bash has its own session and has not been reaped yet
 
-    def failure(self, status: int) -> str:
+    def failure_reason(self, status: int) -> str:
         """Return why the lines failed, or "". Called once, after bash has ended.
 
         status: exit code, or -N if signal N killed bash.

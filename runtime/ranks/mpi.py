@@ -47,7 +47,7 @@ def main(argv: list[str]) -> int:
     if role == "--agent":
         return publish_daemon_command(arguments[0], shlex.split(" ".join(arguments[1:])))
     if role == "--node":
-        return exec_orted(float(arguments[0]))
+        return wait_and_exec_orted(float(arguments[0]))
     if role == "--rank":
         exec_rank(arguments[1:])
     raise ValueError(role)
@@ -72,7 +72,7 @@ def run_mpirun(mpirun: list[str], timeout_s: float) -> int:
         print(f"jobc: cannot start {mpirun[0]}: {error.strerror}", file=sys.stderr)
         return exit_codes.DATA_BROKEN
     deadline = time.monotonic() + timeout_s
-    while run.keys_of_attempt(run.rank_state(0)) is None:
+    while run.keys_of_attempt(run.rank_state_file(0)) is None:
         for pid, status in processes.reap_children():
             if pid == child:
                 return _exit_code(status)
@@ -94,7 +94,7 @@ def publish_daemon_command(host: str, words: list[str]) -> int:
     return exit_codes.DONE
 
 
-def exec_orted(timeout_s: float) -> int:
+def wait_and_exec_orted(timeout_s: float) -> int:
     """Wait for the command that node 0 writes, and exec the daemon. On timeout, return RENDEZVOUS_FAILED."""
     run, deadline = RunFolder.from_environment(), time.monotonic() + timeout_s
     while time.monotonic() < deadline:

@@ -1,10 +1,11 @@
 """Wrap one rank: write its log, forward its signals, and record its exit code.
 
 Usage: jobctl rank [--local-rank=N] -- COMMAND…     (torch.distributed.launch adds the option)
-In:    JOBC_THEN, lines of bash to run instead of COMMAND (then.py);
-       RANK from the launcher, JOBC_RUN_DIR, JOBC_ATTEMPT and JOBC_NODE_RANK from node.py;
+In:    lines of bash to run instead of COMMAND, in the variable JOBC_THEN (then.py);
+       the variables RANK from the launcher, JOBC_RUN_DIR, JOBC_ATTEMPT and JOBC_NODE_RANK from node.py;
        JOBC_STDERR, a path to which the rank's stderr is also written (separate_stderr.py).
-Out:   logs/rank_NN.log (global rank 0 also on stdout), state/rank_NN, exit/ATTEMPT/rank_NN, and the exit code.
+Out:   the rank's log in logs/rank_NN.log (rank 0 also on stdout), its state in state/rank_NN, its exit code in
+       exit/ATTEMPT/rank_NN, and the same exit code.
 
 torchrun and accelerate return 1 for any failed rank, so the rank's exit code is read from the exit file.
 """
@@ -98,9 +99,9 @@ class RankWrapper:
     def __init__(self, run: RunFolder, rank: int, command: list[str], stderr: int | None = None) -> None:
         """stderr: descriptor to which the rank's stderr is also written"""
         self.run_folder, self.rank, self.command, self.stderr = run, rank, command, stderr
-        run.rank_exit(rank).unlink(missing_ok=True)  # left over from before a restart in place
-        reserve_small_file(run.rank_exit(rank))
-        self.log = run.open_log(run.rank_log(rank), f"rank {rank}")
+        run.rank_exit_file(rank).unlink(missing_ok=True)  # left over from before a restart in place
+        reserve_small_file(run.rank_exit_file(rank))
+        self.log = run.open_log(run.rank_log_file(rank), f"rank {rank}")
         self.lossy_log = LossyLog(self.log)
         self.began, self.first_output = int(time.time()), 0  # seconds since the epoch; status reports them
         self.forwarded: dict[int, float] = {}  # signal -> when the rank last received it, monotonic seconds
@@ -199,8 +200,8 @@ class RankWrapper:
         """Write the exit file, and return the exit code for the launcher."""
         raw = {"signal": -status} if status < 0 else {"status": status}
         keys = {**raw, "node": os.environ.get("JOBC_NODE_RANK", ""), "time_ns": time.time_ns(), "reason": reason}
-        write_small_file(self.run_folder.rank_exit(self.rank), str(code), keys)
-        release_reserved_file(self.run_folder.rank_exit(self.rank))
+        write_small_file(self.run_folder.rank_exit_file(self.rank), str(code), keys)
+        release_reserved_file(self.run_folder.rank_exit_file(self.rank))
         if code == exit_codes.PREEMPTED and ENDING_ALL & os.environ.keys():
             return 0  # otherwise, the launcher kills ranks that are still saving: torchrun after 30 s, mpirun sooner
         return code
@@ -217,7 +218,7 @@ class RankWrapper:
             keys["first_output"] = self.first_output
         if self.forwarded:
             keys["signalled"] = " ".join(signal.Signals(number).name for number in self.forwarded)
-        write_small_file(self.run_folder.rank_state(self.rank), keys=keys)
+        write_small_file(self.run_folder.rank_state_file(self.rank), keys=keys)
 
 
 def exit_code_and_reason(status: int, forwarded: dict[int, float], stopped: bool) -> tuple[int, str]:

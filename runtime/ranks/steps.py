@@ -64,7 +64,7 @@ class NodeSteps:
     """One node's steps. timeout_s: how long to wait until all nodes have begun."""
 
     def __init__(self, run: RunFolder, node: int, nodes: int, timeout_s: float, signals: SignalQueue) -> None:
-        self.folder, self.process_file = run.steps, run.steps_process(node)
+        self.folder, self.process_file = run.steps, run.steps_process_file(node)
         self.node, self.nodes, self.timeout_s, self.signals = node, nodes, timeout_s, signals
         self.began = time.monotonic()
 
@@ -108,7 +108,7 @@ class NodeSteps:
                 raise Failure(f"{key} was stopped", code=exit_codes.PREEMPTED)
             for pid, status in processes.reap_children():
                 if pid == bash.pid:
-                    if why := bash.failure(status):
+                    if why := bash.failure_reason(status):
                         raise Failure(why, code=exit_codes.DATA_BROKEN)
                     print(f"jobc: {key} took {time.monotonic() - began:.1f} s", flush=True)
                     return

@@ -54,7 +54,7 @@ class TaskServer:
 
     def serve_tasks(self, readable: list[int]) -> list[int]:
         """Accept new tasks, and return the exit codes of ranks that have ended."""
-        ended = [self._end_of(task) for task in list(self.connected) if task.fileno() in readable]
+        ended = [self._exit_code_of(task) for task in list(self.connected) if task.fileno() in readable]
         if self.listener.fileno() in readable:
             self._accept_task()
         if self.missing and time.monotonic() > self.deadline:
@@ -66,7 +66,7 @@ class TaskServer:
     def _accept_task(self) -> None:
         task, _ = self.listener.accept()
         task.settimeout(ANSWER_S)
-        words = _read_line(task) if _is_mine(task) else b""
+        words = _read_line(task) if _is_from_this_user(task) else b""
         local_rank = int(words) if words.isdigit() else -1
         if local_rank not in self.missing:
             task.close()
@@ -76,7 +76,7 @@ class TaskServer:
         del self.missing[local_rank]
         self.connected[task] = local_rank
 
-    def _end_of(self, task: socket.socket) -> int:
+    def _exit_code_of(self, task: socket.socket) -> int:
         code = _read_line(task)
         del self.connected[task]
         task.close()
@@ -135,11 +135,11 @@ def _connect_to_launcher(timeout_s: float, signals: SignalQueue) -> socket.socke
     """Connect to this node's launcher. Raises Failure if it will not start the ranks."""
     run, node = RunFolder.from_environment(), int(os.environ["JOBC_NODE_RANK"])
     deadline, look_at = time.monotonic() + timeout_s, 0.0
-    while not run.node_exit(node).exists():
+    while not run.node_exit_file(node).exists():
         launcher = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         with contextlib.suppress(ConnectionRefusedError, FileNotFoundError):
             launcher.connect(node_socket_address())
-            if _is_mine(launcher):
+            if _is_from_this_user(launcher):
                 return launcher
         launcher.close()
         if signals.wait(RETRY_S)[0]:  # asked to stop before the rank has started
@@ -155,7 +155,7 @@ def _connect_to_launcher(timeout_s: float, signals: SignalQueue) -> socket.socke
 
 def _supervisor_status(run: RunFolder, node: int) -> str:
     """Return RecordedProcess.status() of this node's supervisor, which task 0 execs, or "" if it has not started."""
-    state = NodeState(run.node_state(node))
+    state = NodeState(run.node_state_file(node))
     return state.status() if state.attempt == run.attempt else ""
 
 
@@ -165,7 +165,7 @@ def node_socket_address() -> str:
     return "\0jobc-" + hashlib.sha256("\n".join(os.environ[name] for name in names).encode()).hexdigest()[:32]
 
 
-def _is_mine(connection: socket.socket) -> bool:
+def _is_from_this_user(connection: socket.socket) -> bool:
     """Return whether the peer is a process of this user. (Abstract sockets have no permissions.)"""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     _, user, _ = struct.unpack("3i", credentials)

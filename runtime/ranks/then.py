@@ -1,6 +1,6 @@
 """Run the job's command and then each entry of `then`, with all ranks, one after the other in one attempt.
 
-In:  JOBC_THEN, the lines that rank.py runs with bash instead of the job's command. It is unset for the command itself.
+In:  the lines that rank.py runs with bash instead of the job's command: JOBC_THEN, unset for the command itself.
 Out: in exit/ATTEMPT/steps/, ended_K_N once all ranks of node N have exited with 0 from command K (1, 2, …), and then_K,
      which node 0 writes once all nodes have written ended_K_N. state/commands contains the number of commands that
      have ended, which a resumed run skips.
@@ -42,7 +42,7 @@ def run_commands(run: RunFolder, steps: NodeSteps, launcher: list[str], entries:
         if number == len(entries):
             os.execvp(launcher[0], launcher)
         status = _run_launcher(launcher, steps)
-        if status or not _all_done(run, ranks):
+        if status or not _have_all_ranks_finished(run, ranks):
             return status if status >= 0 else exit_codes.CRASHED
         with steps.recorded_as_running():
             _remove_rank_files(run, ranks)  # so that they are not mistaken for those of the next command
@@ -61,12 +61,12 @@ def _run_launcher(launcher: list[str], steps: NodeSteps) -> int:
                 return status
 
 
-def _all_done(run: RunFolder, ranks: range) -> bool:
+def _have_all_ranks_finished(run: RunFolder, ranks: range) -> bool:
     """Return whether all ranks exited with 0 by themselves. A rank that saves when stopped may also exit with 0."""
-    ends = [read_small_file(run.rank_exit(rank)) for rank in ranks]
+    ends = [read_small_file(run.rank_exit_file(rank)) for rank in ranks]
     if not all(end and end[0] == str(exit_codes.DONE) for end in ends):
         return False
-    states = [read_small_file(run.rank_state(rank)) for rank in ranks]
+    states = [read_small_file(run.rank_state_file(rank)) for rank in ranks]
     if any(set(ENDING) & set(state[1].get("signalled", "").split()) for state in states if state):
         _remove_rank_files(run, ranks)  # so that the node does not count as successful
         raise Failure("then was not started, because the ranks were stopped", code=exit_codes.PREEMPTED)
@@ -89,5 +89,5 @@ def _wait_for_nodes(run: RunFolder, steps: NodeSteps, number: int) -> None:
 
 def _remove_rank_files(run: RunFolder, ranks: range) -> None:
     for rank in ranks:
-        run.rank_state(rank).unlink(missing_ok=True)
-        run.rank_exit(rank).unlink(missing_ok=True)
+        run.rank_state_file(rank).unlink(missing_ok=True)
+        run.rank_exit_file(rank).unlink(missing_ok=True)

@@ -74,12 +74,12 @@ def link_previous_copy_if_equal(run: Path, attempt: int, artifact: Path) -> bool
     if number is None:
         return False
     with contextlib.suppress(OSError):
-        owner = os.stat(run).st_uid
-        return _is_equal(artifact, run / "artifact" / str(number), owner) and link_attempt_to_copy(run, attempt, number)
+        owner, copy = os.stat(run).st_uid, run / "artifact" / str(number)
+        return _is_equal_and_owned(artifact, copy, owner) and link_attempt_to_copy(run, attempt, number)
     return False
 
 
-def _is_equal(artifact: Path, copy: Path, owner: int) -> bool:
+def _is_equal_and_owned(artifact: Path, copy: Path, owner: int) -> bool:
     """Return whether both folders have the same files and folders, and everything in the copy belongs to the run's
     owner. (Another owner could change a file after this comparison.) Links and special files count as differences.
     Raises OSError.
@@ -91,7 +91,7 @@ def _is_equal(artifact: Path, copy: Path, owner: int) -> bool:
         if theirs.st_uid != owner or stat.S_IFMT(ours.st_mode) != stat.S_IFMT(theirs.st_mode):
             return False
         if stat.S_ISDIR(theirs.st_mode):
-            is_equal = _is_equal(artifact / name, copy / name, owner)
+            is_equal = _is_equal_and_owned(artifact / name, copy / name, owner)
         else:
             is_equal = stat.S_ISREG(theirs.st_mode) and filecmp.cmp(artifact / name, copy / name, shallow=False)
         if not is_equal:

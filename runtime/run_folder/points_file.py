@@ -1,4 +1,4 @@
-"""Read points.json, which contains the differences between a sweep's points, and write one point's artifact.
+"""Read the differences between a sweep's points from points.json, and write one point's artifact.
 
 In:  a sweep's directory: its first point's files, and points.json.
 Out: a point's files, identical to those that jobc would write if it compiled this point alone; or Failure.

@@ -61,12 +61,12 @@ def remove_tree(name: str, parent: int) -> None:
             subfolder = _remove_files(here)
             if subfolder is not None:
                 above.append(os.fstat(here))
-                here = _replace_descriptor(here, _open_folder(subfolder, here))
+                here = _close_and_return_next(here, _open_folder(subfolder, here))
                 names.append(subfolder)
                 if os.fstat(here).st_dev != device:
                     raise OSError(errno.EXDEV, "has a mount point")
             else:
-                here = _replace_descriptor(here, os.open("..", _FOLDER, dir_fd=here))
+                here = _close_and_return_next(here, os.open("..", _FOLDER, dir_fd=here))
                 if not os.path.samestat(above.pop(), os.fstat(here)):
                     raise OSError(errno.ESTALE, "was moved while it was being removed")
                 os.rmdir(names.pop(), dir_fd=here)
@@ -84,7 +84,7 @@ def _open_folder(name: str, parent: int) -> int:
     return folder
 
 
-def _replace_descriptor(here: int, there: int) -> int:
+def _close_and_return_next(here: int, there: int) -> int:
     os.close(here)
     return there
 

@@ -55,7 +55,7 @@ class RecordedProcess:
     def _read_number(self, key: str) -> int | None:
         return number_or_none(self.keys.get(key, ""))
 
-    def place(self) -> str:
+    def location_kind(self) -> str:
         """Return where the process is: here, beside (in another PID namespace of this kernel), away, or unknown (the
         file does not say).
         """
@@ -68,10 +68,10 @@ class RecordedProcess:
             return "away"
         return "here" if self.pid_namespace == here.get("pid_namespace") else "beside"
 
-    def where(self) -> str:
+    def describe_location(self) -> str:
         """Describe where the process is running if it is not visible from here."""
         host = one_line(self.host)
-        if self.place() == "beside":
+        if self.location_kind() == "beside":
             return f"in another container on {host}"
         if self.host == identify_machine()["host"]:
             return f"on another machine named {host}, or before this one was restarted"
@@ -93,7 +93,7 @@ class RecordedProcess:
         if self.ended is not None:
             return "ended"
         over = "dead" if self.exit is None else "ended"
-        location = self.place()
+        location = self.location_kind()
         if location in ("here", "unknown") and self.is_running():
             return "up"
         if location == "here":
@@ -185,28 +185,30 @@ class Run:
 
     def describe_remote_node(self) -> str:
         """Return `, node NN PLACE` for the first node that runs where its process is not visible, or "" if none."""
-        return next((f", node {n.name} {n.where()}" for n in self.nodes() if self.status_of(n) == "elsewhere"), "")
+        return next(
+            (f", node {n.name} {n.describe_location()}" for n in self.nodes() if self.status_of(n) == "elsewhere"), ""
+        )
 
     def is_live(self) -> bool:
         """Return whether a node is running, or is on another machine and has not ended."""
         return any(status in ("up", "elsewhere") for status in self.statuses().values())
 
-    def ended_nodes(self) -> int:
+    def ended_node_count(self) -> int:
         """Return how many nodes have recorded an exit code in the newest attempt."""
         try:
             return sum(name.startswith("node_") for name in os.listdir(self.path / "exit" / str(self.attempt)))
         except OSError:
             return 0
 
-    def worst_exit(self, status: int, nodes: int) -> int:
+    def worst_recorded_code(self, status: int, nodes: int) -> int:
         """Return the worst exit code that the nodes have recorded in the newest attempt, or 0 if all succeeded.
 
-        status: exit status of the process that ran the nodes. It counts only if a node has recorded nothing, because a
+        status: exit status of the process that ran the nodes. It is used only if a node has recorded nothing, because a
         signal may have hit the process as a node exited.
         """
         codes = recorded_exit_codes(self.path / "exit" / str(self.attempt)).values()
         code = worst_code([code for code in codes if code in PRIORITY]) or DONE
-        return CRASHED if code == DONE and status and self.ended_nodes() < nodes else code
+        return CRASHED if code == DONE and status and self.ended_node_count() < nodes else code
 
     def first_failure(self) -> dict[str, str]:
         """Return `node`, `reason` and `log` (a file name) of the newest attempt's first failure, or {} if none."""
@@ -268,7 +270,7 @@ def recorded_exit_codes(folder: Path) -> dict[str, int]:
 
 
 def worst_code(codes: list[int]) -> int | None:
-    """Return the exit code with the highest priority, or None if there is none. Unknown codes count as a crash (1)."""
+    """Return the exit code that has the highest priority, or None without codes. An unknown code is a crash (1)."""
     return min((code if code in PRIORITY else 1 for code in codes), key=PRIORITY.index, default=None)
 
 

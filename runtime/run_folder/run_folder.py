@@ -48,29 +48,29 @@ class RunFolder:
         """Return the run folder from the JOBC_ variables. Raises KeyError or ValueError if they are incomplete."""
         return cls(Path(os.environ["JOBC_RUN_DIR"]), int(os.environ["JOBC_ATTEMPT"]))
 
-    def node_state(self, node: int) -> Path:
+    def node_state_file(self, node: int) -> Path:
         return self.path / f"state/node_{node:02}"
 
-    def rank_state(self, rank: int) -> Path:
+    def rank_state_file(self, rank: int) -> Path:
         return self.path / f"state/rank_{rank:02}"
 
-    def node_exit(self, node: int) -> Path:
+    def node_exit_file(self, node: int) -> Path:
         return self.exits / f"node_{node:02}"
 
-    def rank_exit(self, rank: int) -> Path:
+    def rank_exit_file(self, rank: int) -> Path:
         return self.exits / f"rank_{rank:02}"
 
-    def steps_process(self, node: int) -> Path:
+    def steps_process_file(self, node: int) -> Path:
         """Return the file that describes the process that is running a node's steps."""
         return self.steps / f"process_{node}"
 
-    def node_log(self, node: int) -> Path:
+    def node_log_file(self, node: int) -> Path:
         return self.path / f"logs/node_{node:02}.log"
 
-    def launcher_log(self, node: int) -> Path:
+    def launcher_log_file(self, node: int) -> Path:
         return self.path / f"logs/launcher_{node:02}.log"
 
-    def rank_log(self, rank: int) -> Path:
+    def rank_log_file(self, rank: int) -> Path:
         return self.path / f"logs/rank_{rank:02}.log"
 
     def keys_of_attempt(self, path: Path) -> dict[str, str] | None:
@@ -265,7 +265,7 @@ class NodeLog:
     """
 
     def __init__(self, run: RunFolder, node: int, timed: bool) -> None:
-        path = run.node_log(node)
+        path = run.node_log_file(node)
         path.parent.mkdir(parents=True, exist_ok=True)
         self._noted_s = 0
         self._times = -1

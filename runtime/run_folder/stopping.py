@@ -47,7 +47,8 @@ def signal_supervisors_here(run: Run, name: str, number: int | None = None) -> l
             _signal_supervisor(run, node, name)
         elif status == "elsewhere" and number is None:
             lines.append(
-                f"node {node.name} is {node.where()}: run jobctl stop there, or wait until it finds the stop mark"
+                f"node {node.name} is {node.describe_location()}: run jobctl stop there, "
+                "or wait until it finds the stop mark"
             )
     return lines
 

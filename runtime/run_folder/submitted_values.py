@@ -60,11 +60,11 @@ class SubmittedValues(NamedTuple):
         values = {"arguments": self.arguments, "env": self.env}
         return {name: json.dumps(value) for name, value in values.items() if value}
 
-    def as_variable(self) -> str:
+    def encode_for_variable(self) -> str:
         """Return the value of JOBC_SUBMITTED, in base64 so that no engine changes it, or "" without values."""
         return base64.b64encode(json.dumps(self.keys()).encode()).decode() if self != NO_VALUES else ""
 
-    def as_options(self) -> str:
+    def format_as_options(self) -> str:
         """Return the values as words for `jobctl submit`."""
         env = [word for name, value in self.env.items() for word in ("--env", f"{name}={value}")]
         return shlex.join([*env, *(["--", *self.arguments] if self.arguments else [])])

@@ -1,6 +1,6 @@
 """Report, at the end of a run, which files the user's program wrote to its working copy, RUN/code.
 
-In:  RUN/code, and the folders of the project that are linked there because git ignores them, such as outputs/.
+In:  the copy of the code in RUN/code, and the project's git-ignored folders that are linked there, such as outputs/.
 Out: a line for each location with the number of files, their total size, where they are, and the names of the largest.
 """
 
@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..system.text import escape_unprintable, format_count, format_size
+from ..system.text import count_with_noun, escape_unprintable, format_size
 
 MOST_S = 2.0  # time limit for the scan, because a scheduler kills a job soon after the job's own time limit
 MOST_NAMES, MOST_CHARACTERS = 3, 48
@@ -32,7 +32,7 @@ class FilesWrittenByProgram:
         if self._since is None:
             self._since = now
 
-    def description_lines(self, most_s: float = MOST_S) -> list[str]:
+    def describe_written_files(self, most_s: float = MOST_S) -> list[str]:
         """Return a line such as "script wrote 3 files (12 MiB) in RUN/code: model.pt, …" if the script wrote files, and
         another one if it wrote through links.
 
@@ -73,7 +73,7 @@ class FilesWrittenByProgram:
         names = ", ".join(_shorten_name(name) for name in largest)
         if len(sizes) > len(largest):
             names += f" and {len(sizes) - len(largest)} more"
-        files = format_count(len(sizes), "file")
+        files = count_with_noun(len(sizes), "file")
         return f"script wrote {at_least}{files} ({format_size(sum(sizes.values()))}) {where}: {names}"
 
 

@@ -21,7 +21,7 @@ def read_manifest(step: Path) -> bytes:
         return b""
 
 
-def read_entries(manifest: bytes) -> dict[str, tuple[int, str]] | None:
+def parse_manifest_entries(manifest: bytes) -> dict[str, tuple[int, str]] | None:
     """Return each file's size in bytes and SHA-256, by name, or None if the manifest is invalid."""
     try:
         files = parse_json(MANIFEST, manifest)["files"]
@@ -33,7 +33,10 @@ def read_entries(manifest: bytes) -> dict[str, tuple[int, str]] | None:
 
 def equal_manifest_files(manifest: bytes, former: bytes) -> set[str]:
     """Return the names of the files that have the same size and hash in both manifests."""
-    return {name for name, _ in (read_entries(manifest) or {}).items() & (read_entries(former) or {}).items()}
+    return {
+        name
+        for name, _ in (parse_manifest_entries(manifest) or {}).items() & (parse_manifest_entries(former) or {}).items()
+    }
 
 
 def sha256_of(path: Path) -> str:

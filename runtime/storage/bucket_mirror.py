@@ -34,7 +34,14 @@ from ..run_folder.run_folder import (
     write_small_file,
 )
 from ..system.untrusted_files import Unreadable, is_safe_relative_path, read_json
-from .bucket_manifest import LARGEST_NOTE, MANIFEST, equal_manifest_files, read_entries, read_manifest, sha256_of
+from .bucket_manifest import (
+    LARGEST_NOTE,
+    MANIFEST,
+    equal_manifest_files,
+    parse_manifest_entries,
+    read_manifest,
+    sha256_of,
+)
 from .bucket_run import GRAIN_S, SAVE, SILENT_S, STOP, BucketRun
 
 STEP = "checkpoints/step_"
@@ -122,7 +129,7 @@ class BucketMirror:
             if TRAINERS.fullmatch(name.rpartition("/")[0]):
                 steps.setdefault(name.rpartition("/")[0], []).append(name)
         saved = [step for step, names in steps.items() if f"{step}/{MANIFEST}" in names]
-        manifests = [read_entries(read_manifest(self.folder.path / step)) for step in saved]
+        manifests = [parse_manifest_entries(read_manifest(self.folder.path / step)) for step in saved]
         manifest_names = {name for manifest in manifests for name in manifest or ()}
         return {
             step: names
@@ -139,7 +146,7 @@ class BucketMirror:
         path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps({"up": up, "stubs": stubs}))
 
-    def go_on(self) -> None:
+    def load_restored_state(self) -> None:
         """Load the state that restore_checkpoint() recorded. Without this state, everything would be uploaded again."""
         try:
             note = read_json(self.folder.path / RESTORED, LARGEST_NOTE)
@@ -154,7 +161,7 @@ class BucketMirror:
 
     def _fetch_step(self, source: BucketRun, path: Path, step: str, sizes: dict[str, int]) -> bool:
         """Download a checkpoint and return whether it is intact. If any file is damaged, remove all of them."""
-        entries = read_entries(read_manifest(path))
+        entries = parse_manifest_entries(read_manifest(path))
         if entries is None:
             entries = {MANIFEST: (-1, "")}
         for name, (size, sha256) in entries.items():
@@ -171,9 +178,9 @@ class BucketMirror:
         """Download the marks that others have set: stop, save, first failure."""
         marks = self.run.object_ages("control/")
         if STOP in marks and not self.folder.stop_mark.exists():
-            self._create_mark(STOP)
+            self._create_local_mark(STOP)
         if SAVE in marks and self.node == 0:
-            self._create_mark(SAVE)
+            self._create_local_mark(SAVE)
             self.run.bucket.delete([self.run.object_key(SAVE)])  # the request has been handled
         first = f"exit/{self.folder.attempt}/first"
         if (content := self.run.get(first)) is not None and content != self._known.get(first):
@@ -181,7 +188,7 @@ class BucketMirror:
             code, keys = parse_small_file(content)
             record_first_failure(self.folder, code, keys)
 
-    def _create_mark(self, name: str) -> None:
+    def _create_local_mark(self, name: str) -> None:
         path = self.folder.path / name
         path.parent.mkdir(exist_ok=True)
         path.touch()
@@ -195,7 +202,7 @@ class BucketMirror:
         exits = self.run.object_ages(f"exit/{attempt}/node_")
         signs = {**self.run.object_ages(f"starts/{attempt:05}/node_"), **self.run.object_ages("state/node_")}
         for node in range(nodes):
-            path = self.folder.node_exit(node)
+            path = self.folder.node_exit_file(node)
             if path.exists():
                 continue
             name = f"exit/{attempt}/{path.name}"
@@ -231,7 +238,7 @@ class BucketMirror:
         return True
 
     def upload_heartbeat(self) -> None:
-        path = self.folder.node_state(self.node)
+        path = self.folder.node_state_file(self.node)
         try:
             self.run.put(f"state/{path.name}", path.read_bytes())
         except FileNotFoundError:  # node 0's supervisor has not started

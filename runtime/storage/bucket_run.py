@@ -67,7 +67,7 @@ class BucketRun:
         start = len(self.folder) + 1
         return {listed.key[start:]: listed.age_s for listed in self.bucket.list(self.object_key(prefix))}
 
-    def complete_log(self, name: str) -> bytes | None:
+    def read_complete_log(self, name: str) -> bytes | None:
         """Return a log or metrics file with all attempts' lines, or None if there is none."""
         parts = sorted(self.object_ages(f"{name}/"))
         return b"".join(self.get(part) or b"" for part in parts) if parts else None
@@ -87,7 +87,7 @@ class BucketRun:
     def join_attempt(self, who: SubmittedNode, init_from: str, job: str) -> int:
         """Join an attempt, wait until all nodes have, and return its number. Raises NodeMustNotStart, BucketError."""
         while True:
-            attempt, is_ours = self._newest_attempt(who)
+            attempt, is_ours = self._find_or_reserve_attempt(who)
             if is_ours and self.get(STOP) is not None:
                 raise NodeMustNotStart(exit_codes.DONE, "the run was stopped")
             if not is_ours and not self._begin_attempt(attempt, who, init_from, job):
@@ -96,11 +96,11 @@ class BucketRun:
             unique = f"attempt={attempt}\nnode={who.node}\ntime_ns={time.time_ns()}\n".encode()
             if self.put_if_absent(f"starts/{attempt:05}/node_{who.node:02}", unique):
                 break
-            self._begin_next(attempt, who, init_from, job)
+            self._begin_next_attempt(attempt, who, init_from, job)
         self._wait_for_nodes(attempt, who)
         return attempt
 
-    def _newest_attempt(self, submission: SubmittedNode) -> tuple[int, bool]:
+    def _find_or_reserve_attempt(self, submission: SubmittedNode) -> tuple[int, bool]:
         """Return the newest attempt and True if this submission began it, or else the next number and False."""
         attempts = self._attempt_owners()
         if not attempts:
@@ -126,7 +126,7 @@ class BucketRun:
         self.bucket.delete([self.object_key(STOP)] if attempt and self.get(STOP) is not None else [])
         return self.put_if_absent(f"starts/{attempt:05}/owner", submission.id.encode())
 
-    def _begin_next(self, attempt: int, submission: SubmittedNode, init_from: str, job: str) -> None:
+    def _begin_next_attempt(self, attempt: int, submission: SubmittedNode, init_from: str, job: str) -> None:
         """Begin the next attempt. Called if this node had already joined `attempt`."""
         for name in self.object_ages(f"exit/{attempt}/node_"):
             if (self.get(name) or b"").split(b"\n")[0] == b"0":

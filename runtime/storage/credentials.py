@@ -61,7 +61,7 @@ def _find_credentials(environ: Mapping[str, str], region: str) -> Iterator[Crede
     if environ.get("AWS_ACCESS_KEY_ID") and environ.get("AWS_SECRET_ACCESS_KEY"):
         token = environ.get("AWS_SESSION_TOKEN", "")
         yield Credentials(environ["AWS_ACCESS_KEY_ID"], environ["AWS_SECRET_ACCESS_KEY"], token)
-    for source in (_web_identity, _shared_file, _container_credentials, _instance_credentials):
+    for source in (_web_identity_credentials, _shared_file_credentials, _container_credentials, _instance_credentials):
         try:
             credentials = source(environ, region)
         except (OSError, ValueError, KeyError, ElementTree.ParseError, configparser.Error):
@@ -70,7 +70,7 @@ def _find_credentials(environ: Mapping[str, str], region: str) -> Iterator[Crede
             yield credentials
 
 
-def _web_identity(environ: Mapping[str, str], region: str) -> Credentials | None:
+def _web_identity_credentials(environ: Mapping[str, str], region: str) -> Credentials | None:
     role, file = environ.get("AWS_ROLE_ARN"), environ.get("AWS_WEB_IDENTITY_TOKEN_FILE")
     if not role or not file:
         return None
@@ -87,7 +87,7 @@ def _web_identity(environ: Mapping[str, str], region: str) -> Credentials | None
     return _parse_credentials({**fields, "Token": fields["SessionToken"]})
 
 
-def _shared_file(environ: Mapping[str, str], region: str) -> Credentials | None:
+def _shared_file_credentials(environ: Mapping[str, str], region: str) -> Credentials | None:
     home = Path(environ.get("HOME") or "/nonexistent")
     file = Path(environ.get("AWS_SHARED_CREDENTIALS_FILE") or home / ".aws" / "credentials")
     parser = configparser.RawConfigParser()

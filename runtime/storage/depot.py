@@ -55,7 +55,7 @@ def main(argv: list[str]) -> int:
             print(mirror.count_unfinished_nodes(int(os.environ["JOBC_NODES"])))
             return exit_codes.DONE
         assert verb == "run" and words[0] == "--", argv
-        mirror.go_on()
+        mirror.load_restored_state()
         return BucketNode(mirror).run(words[1:])
     except BucketError as error:
         print_failure(error)
@@ -111,7 +111,7 @@ def run_read_verb(run: BucketRun, verb: str, words: list[str]) -> int:
         for listed in run.bucket.list(run.object_key("")):
             print(f"{listed.size:>14,}  {listed.key[len(run.folder) + 1 :]}")
     else:
-        content = run.complete_log(words[0]) or run.get(words[0])
+        content = run.read_complete_log(words[0]) or run.get(words[0])
         if content is None:
             return exit_codes.CRASHED
         sys.stdout.buffer.write(content)
@@ -179,12 +179,12 @@ class BucketNode:
         beat_at = 0.0
         while not self.has_ended.wait(LOOK_S if self.is_told_all else LOOK_FOR_HEAD_S):
             if not self.is_told_all:
-                self._do_or_warn(self._exchange_addresses)
+                self._call_or_warn(self._exchange_addresses)
                 if time.monotonic() < beat_at:
                     continue
-            self._do_or_warn(self.mirror.download_marks)
+            self._call_or_warn(self.mirror.download_marks)
             if time.monotonic() >= beat_at:
-                self._do_or_warn(self.mirror.upload_heartbeat)
+                self._call_or_warn(self.mirror.upload_heartbeat)
                 beat_at = time.monotonic() + (BEAT_S if self.is_told_all else LOOK_S)
 
     def _exchange_addresses(self) -> None:
@@ -194,11 +194,11 @@ class BucketNode:
         logs_at = 0.0
         while not self.has_ended.wait(LOOK_S):
             logs = time.monotonic() >= logs_at
-            self._do_or_warn(partial(self.mirror.upload_changes, logs, last=False))
+            self._call_or_warn(partial(self.mirror.upload_changes, logs, last=False))
             if logs:
                 logs_at = time.monotonic() + LOGS_S
 
-    def _do_or_warn(self, work: Callable[[], None]) -> None:
+    def _call_or_warn(self, work: Callable[[], None]) -> None:
         """Do `work`. Report a failure once and retry at the next scan, so that an outage does not stop the training."""
         try:
             work()

@@ -68,16 +68,16 @@ class HangWatch:
 
     def _rank_activities(self) -> tuple[dict[int, tuple[int, int]], tuple[int, ...]]:
         """Return each running rank's CPU time in ticks and log size in bytes, and the ranks that exited with 0."""
-        states = {rank: self._run.keys_of_attempt(self._run.rank_state(rank)) for rank in self._ranks}
+        states = {rank: self._run.keys_of_attempt(self._run.rank_state_file(rank)) for rank in self._ranks}
         pids = {rank: parse_count(state.get("pid")) for rank, state in states.items() if state}
         ends = {rank: end for rank in pids if (end := end_from_exit_file(self._run, rank))}
         left = tuple(rank for rank, end in ends.items() if end.code == exit_codes.DONE)
         used = processes.process_cpu_times([pid for rank, pid in pids.items() if rank not in ends])
-        return {rank: (used[pid], self._log_bytes(rank)) for rank, pid in pids.items() if rank not in ends}, left
+        return {rank: (used[pid], self._log_size(rank)) for rank, pid in pids.items() if rank not in ends}, left
 
-    def _log_bytes(self, rank: int) -> int:
+    def _log_size(self, rank: int) -> int:
         try:
-            return self._run.rank_log(rank).stat().st_size
+            return self._run.rank_log_file(rank).stat().st_size
         except OSError:
             return 0
 

@@ -16,7 +16,12 @@ from typing import NoReturn
 
 from ..exit_codes import CRASHED, DATA_BROKEN
 from ..network import head_port
-from ..node.node_environment import missing_modules, require_mpirun, require_python_version, safe_cache_variables
+from ..node.node_environment import (
+    missing_module_failures,
+    require_mpirun,
+    require_python_version,
+    safe_cache_variables,
+)
 from ..node.node_failure import NodeFailure, print_failed_check, record_and_print_failure
 from ..node.node_settings import NodeSettings
 from ..node.node_start import exec_program
@@ -64,7 +69,7 @@ class _NodeLaunch:
         values = SubmittedValues.take(os.environ)
         values.set_variables(os.environ)
         command += values.arguments if payload == "train" else ()
-        steps, entries = _step_command_words(payload, read.rendezvous_timeout_s)
+        steps, entries = _step_command_and_then_count(payload, read.rendezvous_timeout_s)
         if payload == "smoke":
             launcher, command = ["spawn"], list(SMOKE)
         self._check_environment()
@@ -90,7 +95,7 @@ class _NodeLaunch:
             spawn = ["spawn", "--task", str(task), str(read.rendezvous_timeout_s), "--"]
             exec_program(launchers.program_in_python(*spawn, *launchers.wrapped_rank_command(command)), os.environ)
         os.environ.update(safe_cache_variables(os.environ))
-        os.environ["JOBC_HEAD_PORT"] = str(_head_port(read))
+        os.environ["JOBC_HEAD_PORT"] = str(_agree_on_head_port(read))
         if payload == "check":
             return 0
         start = launchers.launcher_command(launcher, command, read, os.environ)
@@ -99,7 +104,7 @@ class _NodeLaunch:
 
     def _check_environment(self) -> None:
         require_python_version()
-        for failure in missing_modules(self.read):
+        for failure in missing_module_failures(self.read):
             self._handle_missing(failure)
         if self.read.launcher == "mpirun":
             try:
@@ -139,10 +144,10 @@ class _NodeLaunch:
         return int(failed)
 
 
-def _step_command_words(payload: str, timeout_s: int) -> tuple[list[str], int]:
-    """Return the words that start steps.py ([] without `before`, `per_node` and `then`), and how many `then` entries it
-    has.
+def _step_command_and_then_count(payload: str, timeout_s: int) -> tuple[list[str], int]:
+    """Return the command that starts steps.py, and the number of `then` entries.
 
+    The command is [] if there is no `before`, `per_node` or `then`.
     The variables are removed from the ranks' environment. The variables for `after` stay, for the supervisor.
     """
     before, per_node = (os.environ.pop(name, "") for name in ("JOBC_BEFORE", "JOBC_PER_NODE"))
@@ -162,7 +167,7 @@ def _become_shell(words: list[str]) -> NoReturn:
         raise NodeFailure(NOT_FOUND, f"cannot run {words[0]}: {error.strerror}") from None
 
 
-def _head_port(read: NodeSettings) -> int:
+def _agree_on_head_port(read: NodeSettings) -> int:
     """Return the port for the ranks' rendezvous. Raises Failure.
 
     The lock on a chosen port lasts as long as this process, which execs the supervisor.

@@ -74,7 +74,7 @@ class SupervisorLinks(threading.Thread):
         """Announce that this node has ended. The thread runs until the peers know this, or on node 0 until all end."""
         self._ending.set()
 
-    def is_over(self, node: int) -> bool:
+    def has_node_ended(self, node: int) -> bool:
         return node in self._done or node in self.lost or self._has_ended(node)
 
     def close(self) -> None:
@@ -130,7 +130,7 @@ class SupervisorLinks(threading.Thread):
         if message.get("ended"):
             self._on_end(link)
         if step := message.get("step"):
-            self._on_step(link, str(step))
+            self._create_step_file(link, str(step))
         for kind, path in self._mark_files.items():
             if isinstance(mark := message.get(kind), dict):
                 if self._store_mark(kind, mark):
@@ -150,7 +150,7 @@ class SupervisorLinks(threading.Thread):
                 link.told.add(name)
                 link.send(step=name)
 
-    def _on_step(self, link: JsonConnection, name: str) -> None:
+    def _create_step_file(self, link: JsonConnection, name: str) -> None:
         """Create a file of steps.py that exists in the peer's folder."""
         if self.then is not None and name in step_file_names(link.node, self.then) and self.run_folder.path.is_dir():
             with contextlib.suppress(OSError):
@@ -216,7 +216,7 @@ class SupervisorLinks(threading.Thread):
 
     def _has_ended(self, node: int) -> bool:
         """Return whether the node's state file in this run folder records its end. If so, its marks are here too."""
-        return "ended" in (self.run_folder.keys_of_attempt(self.run_folder.node_state(node)) or {})
+        return "ended" in (self.run_folder.keys_of_attempt(self.run_folder.node_state_file(node)) or {})
 
     # ---- differences between the two sides
 

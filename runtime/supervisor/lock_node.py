@@ -27,16 +27,16 @@ def lock_node(run_folder: RunFolder, node: int, ranks: range) -> int:
     held = _acquire_lock(run_folder, node)
     _delete_old_files(RunFolder(run_folder.path, run_folder.attempt - 1), node, ranks)
     for rank in [*ranks, *find_unplanned_ranks(run_folder, node, ranks)]:
-        run_folder.rank_exit(rank).unlink(missing_ok=True)
-        run_folder.rank_state(rank).unlink(missing_ok=True)
-    run_folder.node_exit(node).unlink(missing_ok=True)
+        run_folder.rank_exit_file(rank).unlink(missing_ok=True)
+        run_folder.rank_state_file(rank).unlink(missing_ok=True)
+    run_folder.node_exit_file(node).unlink(missing_ok=True)
     return held
 
 
 def _delete_old_files(before: RunFolder, node: int, ranks: range) -> None:
     """Delete files that only the previous attempt's supervisors read, because sites limit the number of files."""
     for rank in ranks:
-        before.rank_exit(rank).unlink(missing_ok=True)
+        before.rank_exit_file(rank).unlink(missing_ok=True)
     if node == 0:
         before.first_stop_file.unlink(missing_ok=True)
         before.mpi_daemon.unlink(missing_ok=True)
@@ -67,5 +67,5 @@ def _acquire_lock(run_folder: RunFolder, node: int) -> int:
 
 def _has_ended(run_folder: RunFolder, node: int) -> bool:
     """Return whether the supervisor has recorded its end and is only waiting for its peers to receive it."""
-    state = read_small_file(run_folder.node_state(node))
+    state = read_small_file(run_folder.node_state_file(node))
     return state is not None and "ended" in state[1]

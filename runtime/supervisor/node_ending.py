@@ -13,7 +13,7 @@ from .. import exit_codes
 from ..run_folder.run_folder import read_small_file, release_reserved_file, write_small_file
 from ..system.processes import SignalQueue
 from .peers import GOODBYE_S
-from .verdict import LATE, MOST_LINES, RankEnd, Verdict, attempt_log, judge_node, log_tail
+from .verdict import LATE, MOST_LINES, RankEnd, Verdict, judge_node, read_attempt_log, read_log_tail
 
 if TYPE_CHECKING:
     from .restarts import Restarts
@@ -47,7 +47,7 @@ class NodeEnding:
         """
         killed, at_once = self.supervisor.killed, self.supervisor.at_once
         stop_requested = self.was_asked or killed
-        launcher_output = attempt_log(self.run_folder, self.run_folder.launcher_log(self.node))
+        launcher_output = read_attempt_log(self.run_folder, self.run_folder.launcher_log_file(self.node))
         ranks = self.supervisor.ranks
         verdict = judge_node(self.run_folder, self.node, ranks, status, launcher_output, stop_requested, killed)
         restarts = self.restarts if self._may_restart(verdict) else None
@@ -65,7 +65,7 @@ class NodeEnding:
         if restarts or lost or self.after:
             self._record_end(verdict, is_final=True)
         code = self._exit_code(verdict)
-        for line in self.supervisor.written.description_lines() if self.node == 0 and not at_once else ():
+        for line in self.supervisor.written.describe_written_files() if self.node == 0 and not at_once else ():
             self.output.print_jobc_line(line)
         why = lost or (verdict.reason if verdict.reason.endswith(LATE) else "")
         is_stopped = code == exit_codes.DONE and self.run_folder.stop_mark.exists()
@@ -76,7 +76,7 @@ class NodeEnding:
         self.peers.announce_end()
         self._wait_while(lambda: self.peers.are_linked, time.monotonic() + (GOODBYE_S if at_once else float("inf")))
         self._stop_lingering()
-        for file in (self.run_folder.node_state(self.node), self.run_folder.node_exit(self.node)):
+        for file in (self.run_folder.node_state_file(self.node), self.run_folder.node_exit_file(self.node)):
             release_reserved_file(file)
         self.output.flush()
         return code
@@ -86,7 +86,7 @@ class NodeEnding:
 
     def _run_after(self, verdict: Verdict) -> Verdict:
         """Run the lines of `after` once all nodes' ranks have ended. If the lines fail, a success becomes a crash."""
-        from .run_after_lines import job_exit_code, run_after  # packed only in jobs with `after`
+        from .run_after_lines import job_exit_code, run_after_lines  # packed only in jobs with `after`
 
         began = time.monotonic()
         until = max(self.supervisor.time_is_up_at, began) + self.supervisor.grace_s
@@ -98,7 +98,7 @@ class NodeEnding:
             self.output.print_jobc_line(f"after: skipped, because {skipped}")
             return verdict
         code = job_exit_code(self.run_folder, self._exit_code(verdict))
-        why = run_after(self.after, code, self.output, self.signals, self.peers.touch_state_file, until)
+        why = run_after_lines(self.after, code, self.output, self.signals, self.peers.touch_state_file, until)
         if why:
             self.output.print_jobc_line(why)
         return Verdict(exit_codes.CRASHED, None, why) if why and verdict.code == exit_codes.DONE else verdict
@@ -117,18 +117,20 @@ class NodeEnding:
                 end["ended"] = int(time.time())
                 if self.peers.are_linked:
                     end["lingers"] = "yes"
-            self._write_state_file(self.run_folder.node_exit(self.node), str(verdict.code), {"reason": verdict.reason})
+            self._write_state_file(
+                self.run_folder.node_exit_file(self.node), str(verdict.code), {"reason": verdict.reason}
+            )
         self.recorded = {**self.supervisor.state, **end}
-        self._write_state_file(self.run_folder.node_state(self.node), "", self.recorded)
+        self._write_state_file(self.run_folder.node_state_file(self.node), "", self.recorded)
 
     def _stop_lingering(self) -> None:
         """Remove `lingers` from the state file. Called when all peers know that this node has ended.
 
         Does not change a later supervisor's state file, or a run that was removed.
         """
-        state = read_small_file(self.run_folder.node_state(self.node))
+        state = read_small_file(self.run_folder.node_state_file(self.node))
         if state and state[1].get("pid") == str(self.recorded["pid"]) and self.recorded.pop("lingers", ""):
-            self._write_state_file(self.run_folder.node_state(self.node), "", self.recorded)
+            self._write_state_file(self.run_folder.node_state_file(self.node), "", self.recorded)
 
     def _report_failure(self, verdict: Verdict, launcher_output: bytes) -> None:
         if verdict.first:
@@ -142,8 +144,8 @@ class NodeEnding:
         """Print which rank failed first, and the end of its log unless the console has just printed that (rank 0)."""
         detail = "" if first.reason == f"exit status {first.code}" else f": {first.reason}"
         head = f"rank {first.rank} failed first (exit {first.code}{detail})"
-        log = self.run_folder.rank_log(first.rank)
-        tail = log_tail(self.run_folder, log)
+        log = self.run_folder.rank_log_file(first.rank)
+        tail = read_log_tail(self.run_folder, log)
         if tail and self.output.was_just_printed(tail):
             self.output.print_jobc_line(f"{head}, see the end of logs/{log.name}")
         else:
@@ -163,7 +165,7 @@ class NodeEnding:
         """
         while condition():
             self.peers.touch_state_file()
-            self.output.go_on()
+            self.output.write_pending()
             arrived, _ = self.signals.wait(WATCHFUL_S)
             if signal.SIGINT in arrived:
                 self.supervisor.mark_stopped()

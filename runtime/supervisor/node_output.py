@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator, Mapping
 
 from ..run_folder.run_folder import NodeLog
-from ..system.text import format_count
+from ..system.text import count_with_noun
 
 MOST_WAITING_BYTES = 4 * 1024 * 1024
 PIECE_BYTES = 4096  # PIPE_BUF: a pipe reported as writable accepts this much without blocking (pipe(7))
@@ -28,7 +28,7 @@ RECENT_BYTES = 32 * 1024  # lines that are still on the screen, or just above it
 class Console:
     """Output to a terminal, pipe or file that never blocks the job.
 
-    Blocking output would stop the training as soon as the pipe is full, for example when a terminal is paused with
+    A blocking write would stall the training as soon as the pipe is full, for example when a terminal is paused with
     Ctrl-S or `less` has stopped reading. Output that does not fit is dropped with a note; the log file contains all of
     it.
     """
@@ -109,7 +109,7 @@ class NodeOutput(Console):
             while self.copy_chunk(output):
                 pass
 
-    def go_on(self) -> None:
+    def write_pending(self) -> None:
         """Write the output that the console did not accept earlier."""
         self.write(b"")
 
@@ -124,7 +124,7 @@ def run_header_lines(environ: Mapping[str, str]) -> Iterator[str]:
     yield f"run {environ['JOBC_RUN_ID']} of {environ['JOBC_JOB_NAME']}, attempt {environ['JOBC_ATTEMPT']}{engine}"
     hosts = environ["JOBC_NODE_LIST"]
     meet = f"{environ['JOBC_HEAD_ADDR']}:{environ['JOBC_HEAD_PORT']}"
-    size = f"{format_count(nodes, 'node')} x {format_count(procs, 'rank')} = world size {nodes * procs}"
+    size = f"{count_with_noun(nodes, 'node')} x {count_with_noun(procs, 'rank')} = world size {nodes * procs}"
     yield f"{size}, on {hosts}; rendezvous at {meet}"
     if int(environ.get("JOBC_GPUS") or 0):
         from ..system.gpus import describe_gpus  # packed only in jobs with GPUs
@@ -137,6 +137,6 @@ def warn_about_few_cores(environ: Mapping[str, str], ranks: int, cores: int) -> 
     threads = int(environ.get("OMP_NUM_THREADS") or 1)
     if cores >= ranks * threads:
         return ""
-    demand = f"{format_count(ranks, 'rank')} x {format_count(threads, 'thread')}"
-    given = f"{demand} on {format_count(cores, 'CPU core')} of this node"
+    demand = f"{count_with_noun(ranks, 'rank')} x {count_with_noun(threads, 'thread')}"
+    given = f"{demand} on {count_with_noun(cores, 'CPU core')} of this node"
     return f"warning: {given}: training will be slow; set cpus={ranks * threads} or more, or fewer threads"

@@ -56,7 +56,7 @@ class PeerNodes:
         if time.monotonic() >= self.next_beat:
             self.next_beat = time.monotonic() + BEAT_S
             with contextlib.suppress(OSError):  # a full disk or an unavailable file server must not stop the training
-                os.utime(self.run.node_state(self.node))
+                os.utime(self.run.node_state_file(self.node))
                 self.marked = self._is_mark_overdue()
                 self.silent = self._describe_silent_node()
 
@@ -83,21 +83,21 @@ class PeerNodes:
     def _is_mark_overdue(self) -> bool:
         """Return whether the stop mark is older than MARK_S, so its writer apparently cannot signal this process."""
         with contextlib.suppress(FileNotFoundError):
-            now = self.run.node_state(self.node).stat().st_mtime
+            now = self.run.node_state_file(self.node).stat().st_mtime
             return now - self.run.stop_mark.stat().st_mtime > MARK_S
         return False
 
     def _describe_silent_node(self) -> str:
         """Return text that names a watched node that has no link and whose heartbeat has stopped, or "" if none has."""
         # file times are compared with each other because the clocks of two machines may differ
-        now = self.run.node_state(self.node).stat().st_mtime
+        now = self.run.node_state_file(self.node).stat().st_mtime
         for node in self.watched:
             if self.links and self.links.is_alive() and node in self.links.met:
                 continue  # the link detects a loss sooner
-            state = self.run.keys_of_attempt(self.run.node_state(node))
+            state = self.run.keys_of_attempt(self.run.node_state_file(node))
             if not state or "ended" in state:
                 continue  # the node has not started yet, and the rendezvous has its own timeout
-            silent_s = now - self.run.node_state(node).stat().st_mtime
+            silent_s = now - self.run.node_state_file(node).stat().st_mtime
             if silent_s > SILENT_S:
                 return f"node {node} ({state.get('host')}) has not responded for {silent_s:.0f} s"
         return ""
@@ -125,11 +125,11 @@ class PeerNodes:
         """
         if not self.links or self.silent:
             return []
-        nodes = [node for node in self.others if not self.links.is_over(node)]
+        nodes = [node for node in self.others if not self.links.has_node_ended(node)]
         return [node for node in nodes if waited_s < JOIN_S or self._has_begun(node)]
 
     def _has_begun(self, node: int) -> bool:
-        is_known = self.run.keys_of_attempt(self.run.node_state(node)) is not None
+        is_known = self.run.keys_of_attempt(self.run.node_state_file(node)) is not None
         return is_known or (self.links is not None and node in self.links.met)
 
     def announce_end(self) -> None:
@@ -152,7 +152,7 @@ class PeerNodes:
         from concurrent.futures import ThreadPoolExecutor  # rarely needed
 
         with ThreadPoolExecutor(MOST_ASKED) as threads:
-            hosts = zip(self.others, threads.map(self._silent_host, self.others), strict=True)
+            hosts = zip(self.others, threads.map(self._host_of_silent_node, self.others), strict=True)
         names = [f"node {node} ({host})" for node, host in hosts if host]
         myself = f"node {self.node} ({os.uname().nodename})"
         if not names:
@@ -165,9 +165,9 @@ class PeerNodes:
             else f"{myself} and {names[0]} cannot reach each other"
         )
 
-    def _silent_host(self, node: int) -> str:
+    def _host_of_silent_node(self, node: int) -> str:
         """Return the name of the node's host if it does not respond, or "" if it does."""
-        state = read_small_file(self.run.node_state(node))
+        state = read_small_file(self.run.node_state_file(node))
         host = state[1].get("host", "") if state else ""
         if not host:
             return ""

@@ -37,8 +37,8 @@ class Restarts:
             folder.mkdir(parents=True, exist_ok=True)
             (folder / f"node_{self.node:02}").touch()
             deadline = time.monotonic() + timeout_s + MORE_S
-            while time.monotonic() < deadline and not self._is_over() and self.pause(PAUSE_S):
-                os.utime(self.run.node_state(self.node))  # heartbeat
+            while time.monotonic() < deadline and not self._has_attempt_ended() and self.pause(PAUSE_S):
+                os.utime(self.run.node_state_file(self.node))  # heartbeat
                 names = os.listdir(folder)
                 if "go" in names:
                     self.made += 1
@@ -49,5 +49,5 @@ class Restarts:
                     (folder / "go").touch()
         return False
 
-    def _is_over(self) -> bool:
-        return self.run.stop_mark.exists() or any(self.run.node_exit(0).parent.glob("node_*"))
+    def _has_attempt_ended(self) -> bool:
+        return self.run.stop_mark.exists() or any(self.run.node_exit_file(0).parent.glob("node_*"))

@@ -21,12 +21,12 @@ ENDING = (signal.SIGQUIT, signal.SIGINT)  # not SIGTERM, which asks the ranks to
 def job_exit_code(run: RunFolder, own: int) -> int:
     if own not in exit_codes.PRIORITY:
         return own
-    files = [run.first_failure, *run.node_exit(0).parent.glob("node_*")]
+    files = [run.first_failure, *run.node_exit_file(0).parent.glob("node_*")]
     codes = [parse_count(content[0], exit_codes.CRASHED) for content in map(read_small_file, files) if content]
     return exit_codes.worst_exit_code([own, *(code for code in codes if code in exit_codes.PRIORITY)])
 
 
-def run_after(
+def run_after_lines(
     lines: str, code: int, output: NodeOutput, signals: SignalQueue, beat: Callable[[], None], until: float
 ) -> str:
     """Run the lines, with the job's exit code in JOBC_EXIT_CODE. until: time.monotonic() when they are stopped.
@@ -52,11 +52,11 @@ def run_after(
             processes.kill_descendants(os.getpid())
         status = next((ended for pid, ended in processes.reap_children() if pid == bash.pid), None)
         beat()
-        output.go_on()
+        output.write_pending()
     processes.kill_descendants(os.getpid())  # processes left in the background
     output.copy_until_end(read_end)
     os.close(read_end)
     if stopped:
         output.print_jobc_line("after: stopped")
         return ""
-    return "after: stopped, because the time limit was reached" if is_late else bash.failure(status)
+    return "after: stopped, because the time limit was reached" if is_late else bash.failure_reason(status)

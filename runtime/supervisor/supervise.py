@@ -47,8 +47,8 @@ from .verdict import (
     RankSnapshot,
     describe_failed_rank,
     end_from_exit_file,
-    ended_on_its_own,
     find_unplanned_ranks,
+    has_rank_ended_first,
     resolve_end_cause,
     take_rank_snapshot,
 )
@@ -134,9 +134,9 @@ class Supervisor:
             "first_rank": self.ranks[0],
             "started": int(time.time()),
         }
-        write_small_file(run_folder.node_state(self.node), keys=self.state)
-        written.begin_count(run_folder.node_state(self.node).stat().st_ctime)
-        for file in (run_folder.node_state(self.node), run_folder.node_exit(self.node)):
+        write_small_file(run_folder.node_state_file(self.node), keys=self.state)
+        written.begin_count(run_folder.node_state_file(self.node).stat().st_ctime)
+        for file in (run_folder.node_state_file(self.node), run_folder.node_exit_file(self.node)):
             reserve_small_file(file)
 
         self.keeper = 0
@@ -163,7 +163,7 @@ class Supervisor:
                 self.output.print_jobc_line(line)
         output, write_end = os.pipe()
         # a launcher reports every failed rank at length, so its stderr goes to a log; the supervisor reports the cause
-        errors = self.run_folder.open_log(self.run_folder.launcher_log(self.node), "launcher")
+        errors = self.run_folder.open_log(self.run_folder.launcher_log_file(self.node), "launcher")
         processes.become_subreaper()
         self.keeper = processes.start_under_keeper(launcher, write_end, errors)
         os.close(write_end)
@@ -198,7 +198,7 @@ class Supervisor:
             self._check_starter()
             self._check_deadlines()
             self._check_for_hang()
-            self.output.go_on()
+            self.output.write_pending()
 
     def _on_signal(self, number: int) -> None:
         now = time.monotonic()
@@ -230,7 +230,7 @@ class Supervisor:
     def _ask_to_stop(self, number: int, why: str) -> None:
         """Ask the ranks to save and exit. `number` is SIGTERM even for SIGHUP because few programs save on SIGHUP."""
         self.output.print_jobc_line(f"{why}: asking the ranks to save and exit within {self.grace_s} s")
-        self._find_ranks()
+        self._update_ranks()
         self.asked[number] = time.monotonic()
         self.kill_at = self.asked[number] + self.grace_s
 
@@ -240,7 +240,7 @@ class Supervisor:
     def _signal_ranks(self) -> None:
         """Send each requested signal once to every rank wrapper, including wrappers that start later."""
         if self.asked:
-            for state in filter(None, [*map(self._rank_state, self.all_ranks), self._steps_process()]):
+            for state in filter(None, [*map(self._read_rank_state, self.all_ranks), self._read_steps_process()]):
                 pid, ticks = parse_count(state.get("pid")), parse_count(state.get("start_ticks"))
                 for number in self.asked:
                     if (number, pid) not in self.sent:
@@ -251,24 +251,24 @@ class Supervisor:
             self._ask_to_stop(signal.SIGTERM, "a rank was stopped")
             self.peers.announce_stop("a rank was stopped")
 
-    def _rank_state(self, rank: int) -> dict[str, str] | None:
+    def _read_rank_state(self, rank: int) -> dict[str, str] | None:
         """Return the state that a rank's wrapper wrote in this attempt, or None if the rank has not started."""
-        return self.run_folder.keys_of_attempt(self.run_folder.rank_state(rank))
+        return self.run_folder.keys_of_attempt(self.run_folder.rank_state_file(rank))
 
-    def _steps_process(self) -> dict[str, str] | None:
+    def _read_steps_process(self) -> dict[str, str] | None:
         """Return the process running the `before` or `per_node` lines on this node, or None if there is none."""
-        state = None if self.then is None else read_small_file(self.run_folder.steps_process(self.node))
+        state = None if self.then is None else read_small_file(self.run_folder.steps_process_file(self.node))
         return state and state[1]
 
     def _were_ranks_preempted(self) -> bool:
-        return ended_on_its_own(
-            lambda: self._take_snapshots(self.ranks), lambda: self._take_snapshots(self._find_ranks())
+        return has_rank_ended_first(
+            lambda: self._take_snapshots(self.ranks), lambda: self._take_snapshots(self._update_ranks())
         )
 
     def _take_snapshots(self, ranks: Iterable[int]) -> list[RankSnapshot]:
         return [take_rank_snapshot(self.run_folder, rank) for rank in ranks]
 
-    def _find_ranks(self) -> list[int]:
+    def _update_ranks(self) -> list[int]:
         """Return this node's ranks, including unplanned ones that its launcher has started."""
         self.all_ranks = [*self.ranks, *find_unplanned_ranks(self.run_folder, self.node, self.ranks)]
         return self.all_ranks
@@ -321,17 +321,17 @@ class Supervisor:
                 self.output.print_jobc_line(str(hang))
             keys = {**self.state, **(hang.state_keys() if hang else {})}
             with contextlib.suppress(OSError):
-                write_small_file(self.run_folder.node_state(self.node), keys=keys)
+                write_small_file(self.run_folder.node_state_file(self.node), keys=keys)
 
     def _has_rank_started(self) -> bool:
-        return any(self._rank_state(rank) for rank in self.ranks)
+        return any(self._read_rank_state(rank) for rank in self.ranks)
 
     def _is_rank_running(self) -> bool:
-        ranks = filter(self._rank_state, self._find_ranks())
-        return any(read_small_file(self.run_folder.rank_exit(rank)) is None for rank in ranks)
+        ranks = filter(self._read_rank_state, self._update_ranks())
+        return any(read_small_file(self.run_folder.rank_exit_file(rank)) is None for rank in ranks)
 
     def _have_ranks_ended(self) -> bool:
-        return all(read_small_file(self.run_folder.rank_exit(rank)) for rank in self.all_ranks)
+        return all(read_small_file(self.run_folder.rank_exit_file(rank)) for rank in self.all_ranks)
 
     def _kill_processes(self, why: str) -> None:
         self.kill_at = float("inf")

@@ -100,7 +100,7 @@ def judge_node(
     if len(recorded) < len(ends) and asked:
         recorded.append(RankEnd(-1, stop, "stopped before all ranks had started", None))
     elif not recorded:
-        return _no_rank_started(status, said)
+        return _verdict_without_ranks(status, said)
     elif len(recorded) < len(ends) and all(end.code in (exit_codes.DONE, exit_codes.PREEMPTED) for end in recorded):
         # a missing rank counts only if no other rank failed; otherwise, the other rank's failure is the cause
         missing = [str(rank) for rank, end in zip(ranks, ends, strict=True) if not end]
@@ -138,24 +138,24 @@ def resolve_end_cause(run: RunFolder, end: RankEnd) -> RankEnd:
 def _exception_line(run: RunFolder, end: RankEnd) -> str:
     if end.reason != "exit status 1":  # what Python returns for an exception
         return ""
-    return last_exception_in_log(_rank_log_text(run, end), os.getcwd())
+    return last_exception_in_log(_read_rank_log(run, end), os.getcwd())
 
 
 def _last_line(run: RunFolder, end: RankEnd) -> str:
     if end.code != exit_codes.CRASHED or not end.reason.startswith("exit status ") or "(SIG" in end.reason:
         return ""
-    line = last_line_in_log(_rank_log_text(run, end))
+    line = last_line_in_log(_read_rank_log(run, end))
     return f"; the last line of its log: {line}" if line else ""
 
 
-def _rank_log_text(run: RunFolder, end: RankEnd) -> str:
-    return attempt_log(run, run.rank_log(end.rank)).decode(errors="replace")
+def _read_rank_log(run: RunFolder, end: RankEnd) -> str:
+    return read_attempt_log(run, run.rank_log_file(end.rank)).decode(errors="replace")
 
 
 def _has_lost_peer(run: RunFolder, end: RankEnd) -> bool:
     """Return whether the rank failed because another rank was gone, judging by its exit code and its log."""
     aborted = end.code == exit_codes.PEER_LOST or "SIGABRT" in end.reason
-    return LOST_PEER_WORDS.search(_rank_log_text(run, end) if aborted else _exception_line(run, end)) is not None
+    return LOST_PEER_WORDS.search(_read_rank_log(run, end) if aborted else _exception_line(run, end)) is not None
 
 
 def _prefix_rank(end: RankEnd, reason: str) -> str:
@@ -164,7 +164,7 @@ def _prefix_rank(end: RankEnd, reason: str) -> str:
 
 def _first_exited_rank(run: RunFolder, end: RankEnd) -> int | None:
     """Return a rank that exited with 0 before this one failed, or None if no exit file here records such a rank."""
-    with contextlib.suppress(OSError), os.scandir(run.rank_exit(0).parent) as entries:
+    with contextlib.suppress(OSError), os.scandir(run.rank_exit_file(0).parent) as entries:
         files = [(entry.stat().st_mtime_ns, entry.name) for entry in entries if RANK_FILE.fullmatch(entry.name)]
         ranks = [int(name[5:]) for _, name in sorted(files)]
         for other in filter(None, (end_from_exit_file(run, rank) for rank in ranks[:MOST_EXITS_READ])):
@@ -177,7 +177,7 @@ def find_unplanned_ranks(run: RunFolder, node: int, planned: Sequence[int]) -> l
     """Return `node`'s ranks beyond the planned world size, as started by an edited launcher file (accelerate.yaml)."""
     world = len(planned) * int(os.environ.get("JOBC_NODES") or node + 1)
     names: set[str] = set()
-    for folder in (run.rank_exit(0).parent, run.rank_state(0).parent):
+    for folder in (run.rank_exit_file(0).parent, run.rank_state_file(0).parent):
         with contextlib.suppress(OSError):
             names.update(os.listdir(folder))
     numbers = sorted(int(name[5:]) for name in names if RANK_FILE.fullmatch(name))
@@ -185,21 +185,23 @@ def find_unplanned_ranks(run: RunFolder, node: int, planned: Sequence[int]) -> l
 
 
 def _belongs_to(run: RunFolder, node: int, rank: int) -> bool:
-    exit_file, state = read_small_file(run.rank_exit(rank)), run.keys_of_attempt(run.rank_state(rank))
+    exit_file, state = read_small_file(run.rank_exit_file(rank)), run.keys_of_attempt(run.rank_state_file(rank))
     return any(keys.get("node") == str(node) for keys in (exit_file and exit_file[1], state) if keys)
 
 
 def take_rank_snapshot(run: RunFolder, rank: int) -> RankSnapshot:
-    if exit_file := read_small_file(run.rank_exit(rank)):
+    if exit_file := read_small_file(run.rank_exit_file(rank)):
         return RankSnapshot(parse_count(exit_file[0], exit_codes.CRASHED), False)
-    state = run.keys_of_attempt(run.rank_state(rank))
+    state = run.keys_of_attempt(run.rank_state_file(rank))
     if state is None:
         return RankSnapshot(None, False)
     is_running = processes.is_running(parse_count(state.get("pid")), parse_count(state.get("start_ticks")))
     return RankSnapshot(None, not is_running)
 
 
-def ended_on_its_own(first: Callable[[], Iterable[RankSnapshot]], second: Callable[[], Iterable[RankSnapshot]]) -> bool:
+def has_rank_ended_first(
+    first: Callable[[], Iterable[RankSnapshot]], second: Callable[[], Iterable[RankSnapshot]]
+) -> bool:
     """Return whether a rank ended early on its own, rather than because another rank failed first.
 
     first:  reads the planned ranks.
@@ -220,7 +222,7 @@ def rank_end(run: RunFolder, rank: int, stop: int, killed: bool) -> RankEnd | No
     """Return how a rank ended, or None if it did not start in this attempt. stop: exit code for a stopped rank."""
     if end := end_from_exit_file(run, rank):
         return end
-    state = run.keys_of_attempt(run.rank_state(rank))
+    state = run.keys_of_attempt(run.rank_state_file(rank))
     if state is None:
         return None
     if killed or "signalled" in state:  # a launcher may have signaled it because a peer failed, whose code wins
@@ -230,14 +232,14 @@ def rank_end(run: RunFolder, rank: int, stop: int, killed: bool) -> RankEnd | No
 
 def end_from_exit_file(run: RunFolder, rank: int) -> RankEnd | None:
     """Return how a rank ended, from its wrapper's exit file, or None if the wrapper is running or was killed."""
-    content = read_small_file(run.rank_exit(rank))
+    content = read_small_file(run.rank_exit_file(rank))
     try:
         return content and RankEnd(rank, int(content[0]), content[1]["reason"], int(content[1]["time_ns"]))
     except (KeyError, ValueError):  # someone else wrote the file
         return None
 
 
-def _no_rank_started(status: int, launcher_output: bytes) -> Verdict:
+def _verdict_without_ranks(status: int, launcher_output: bytes) -> Verdict:
     if status == exit_codes.RENDEZVOUS_FAILED and launcher_output:  # from reach.py
         return Verdict(status, None, launcher_output.decode(errors="replace").splitlines()[-1].removeprefix("jobc: "))
     ended = STEP_ENDED.fullmatch((launcher_output.splitlines() or [b""])[-1])
@@ -248,7 +250,7 @@ def _no_rank_started(status: int, launcher_output: bytes) -> Verdict:
     return Verdict(code, None, f"no rank started; the launcher exited with {status}")
 
 
-def attempt_log(run: RunFolder, path: Path) -> bytes:
+def read_attempt_log(run: RunFolder, path: Path) -> bytes:
     """Return the part of a log that this attempt wrote, but no more than the last 256 KiB."""
     try:
         with open_regular(path, follow=False) as log:
@@ -260,9 +262,9 @@ def attempt_log(run: RunFolder, path: Path) -> bytes:
     return text[max(header, 0) :].partition(b"\n")[2]
 
 
-def log_tail(run: RunFolder, path: Path) -> bytes:
+def read_log_tail(run: RunFolder, path: Path) -> bytes:
     """Return the end of this attempt's log: from the first traceback in its last 100 lines, or else 20 lines."""
-    lines = attempt_log(run, path).splitlines(keepends=True)[-MOST_LINES:]
+    lines = read_attempt_log(run, path).splitlines(keepends=True)[-MOST_LINES:]
     tracebacks = [index for index, line in enumerate(lines) if TRACEBACK.encode() in line]
     return b"".join(lines[tracebacks[0] :] if tracebacks else lines[-USUAL_LINES:])
 

@@ -39,7 +39,7 @@ def print_line(text: str) -> None:
     print(one_line(text), flush=True)
 
 
-def format_count(number: int, noun: str) -> str:
+def count_with_noun(number: int, noun: str) -> str:
     """Return "1 node" or "2 nodes"."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 

@@ -118,7 +118,7 @@ def parse_json(path: str | os.PathLike[str], content: bytes | str) -> Any:
             parse_int=_parse_integer,
             parse_float=_parse_finite_float,
             parse_constant=_reject_constant,
-            object_pairs_hook=_unique_keys,
+            object_pairs_hook=_dict_without_duplicates,
         )
     except json.JSONDecodeError as error:
         raise Unreadable(path, f"is not valid JSON (line {error.lineno}: {error.msg})") from None
@@ -187,7 +187,7 @@ def _reject_constant(name: str) -> float:
     raise ValueError(f"has {name}, which is not valid JSON")
 
 
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _dict_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     tree: dict[str, Any] = {}
     for key, value in pairs:
         if key in tree:

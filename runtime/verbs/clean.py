@@ -58,7 +58,7 @@ def main(argv: list[str]) -> int:
         print_line("nothing to remove")
         return 0
     print_line(f"total {_format_bytes(size)}")
-    if not (options.yes or _is_confirmed()):
+    if not (options.yes or _ask_for_confirmation()):
         print_line("nothing was removed; --yes removes these")
         return 0
     with contextlib.closing(engine):
@@ -107,9 +107,9 @@ def find_old_runs(place: Place, engine: Engine, keep: int) -> tuple[list[Run], l
             keep -= 1
         elif read_keys(run.path / "state/run").get("job", "") == place.job.name:
             runs.append(run)
-    folders = [folder for run in runs for folder in engine.folders(run)]
+    folders = [folder for run in runs for folder in engine.folders_removed_together(run)]
     engine.fetch("state", folders)
-    engine.prepare(folders)
+    engine.query_runs(folders)
     for run in runs:
         is_own = place.own_run is not None and place.own_run.path == run.path
         why = "this jobctl is part of it" if is_own else _keep_reason(engine, run)
@@ -122,7 +122,7 @@ def find_old_runs(place: Place, engine: Engine, keep: int) -> tuple[list[Run], l
 
 def _keep_reason(engine: Engine, run: Run) -> str:
     try:
-        return next(filter(None, map(engine.why_not_removable, engine.folders(run))), "")
+        return next(filter(None, map(engine.why_not_removable, engine.folders_removed_together(run))), "")
     except Failure as failure:
         print_failure(failure)
         return "the state of the run cannot be read"
@@ -131,7 +131,7 @@ def _keep_reason(engine: Engine, run: Run) -> str:
 def _exclude_origins(engine: Engine, finished: list[Run], spared: list[str]) -> tuple[list[Run], list[str]]:
     """Return find_old_runs()'s result without the runs whose checkpoint a kept run started from."""
     removed_folders = {run.path for run in finished}
-    folders = {run.id: [folder.path for folder in engine.folders(run)] for run in finished}
+    folders = {run.id: [folder.path for folder in engine.folders_removed_together(run)] for run in finished}
     jobs = {path.parent for paths in folders.values() for path in paths}
     origins = {origin for job in jobs for origin in _origins_of_kept_runs(job, removed_folders)}
     removable = []
@@ -162,7 +162,7 @@ def _origins_of_kept_runs(runs: Path, removed_folders: set[Path]) -> Iterator[by
 
 def _select_folders(engine: Engine, run: Run, only_checkpoints: bool) -> list[FolderToRemove]:
     """Return which of a run's folders to remove: the run folders, or only old checkpoints."""
-    folders = engine.folders(run)
+    folders = engine.folders_removed_together(run)
     if not only_checkpoints:
         return [FolderToRemove(folder.path, folder) for folder in folders]
     wanted = []
@@ -201,7 +201,7 @@ def _leftover_folders(runs: Path) -> list[FolderToRemove]:
 # ---- removal
 
 
-def _is_confirmed() -> bool:
+def _ask_for_confirmation() -> bool:
     if not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()):
         return False
     print("remove these permanently? [y/N] ", end="", file=sys.stderr, flush=True)

@@ -9,7 +9,7 @@ from typing import Any
 from ..engines.artifact_location import Place
 from ..exit_codes import CRASHED, DATA_BROKEN, DONE, INTERRUPTED, MEANING, PEER_LOST, PREEMPTED, RENDEZVOUS_FAILED
 from ..system.command_line import run_verb
-from ..system.text import format_count, one_line, printable
+from ..system.text import count_with_noun, one_line, printable
 
 RESUME = "jobctl submit --resume RUN_ID"
 NEXT_STEP = {
@@ -29,7 +29,12 @@ def main(verbs: Sequence[str]) -> int:
 
 
 def _print_help(place: Place, verbs: Sequence[str]) -> int:
-    for line in (*_describe_job(place), *_describe_verbs(place, verbs), *_exit_codes(), *_ignored_lines(place)):
+    for line in (
+        *_describe_job(place),
+        *_describe_verbs(place, verbs),
+        *_exit_code_lines(),
+        *_ignored_setting_lines(place),
+    ):
         print(printable(line))
     return 0
 
@@ -53,7 +58,7 @@ def _describe_size(settings: dict[str, Any]) -> str:
     nodes, gpus, node = settings.get("nodes", 1), settings.get("gpus", 0), settings.get("node") or {}
     procs = node.get("procs", 1)
     processes = f"{procs} process{'' if procs == 1 else 'es'}"
-    counts = f"{format_count(nodes, 'node')} × {processes}, {format_count(gpus, 'GPU')} per node"
+    counts = f"{count_with_noun(nodes, 'node')} × {processes}, {count_with_noun(gpus, 'GPU')} per node"
     return f"{counts}: world size {nodes * procs}"
 
 
@@ -71,13 +76,13 @@ def _describe_verbs(place: Place, verbs: Sequence[str]) -> Iterator[str]:
     yield from ("", "`jobctl VERB --help` explains the options of a verb.")
 
 
-def _exit_codes() -> Iterator[str]:
+def _exit_code_lines() -> Iterator[str]:
     yield from ("", "exit codes of the job:", "")
     for code, step in NEXT_STEP.items():
         yield f"  {code:<4} {MEANING[code]}; {step}"
 
 
-def _ignored_lines(place: Place) -> Iterator[str]:
+def _ignored_setting_lines(place: Place) -> Iterator[str]:
     ignored = place.settings.get("ignored") or []
     if ignored:
         yield from ("", f"ignored, because backend {place.job.backend} does not support it:", "")

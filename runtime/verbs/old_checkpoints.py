@@ -1,6 +1,7 @@
 """Find an old run's checkpoints to remove, keeping the last intact and the best one (clean --keep-checkpoints).
 
-In:  RUN/checkpoints from the trainer: step_N/MANIFEST.json contains each file's size and SHA-256; `best` is a symlink.
+In:  the trainer's checkpoints in RUN/checkpoints. step_N/MANIFEST.json contains each file's size and SHA-256; `best` is
+     a symlink.
 Out: folders to remove, and folders that cannot currently be read and are kept because they may be intact.
 The files are untrusted. A file is read only if it has the size given in its manifest.
 """
@@ -36,7 +37,7 @@ def find_removable_checkpoints(run: Path) -> tuple[list[Path], list[Path]]:
     only the leftovers of a killed clean can be removed.
     """
     last, removable, unread = None, [], []
-    best, names = _best_link(run), _list_subfolders(run / "checkpoints")
+    best, names = _best_checkpoint_name(run), _list_subfolders(run / "checkpoints")
     leftovers = [run / "checkpoints" / name for name in names if _STEP.fullmatch(original_name(name))]
     steps = sorted(filter(_STEP.fullmatch, names), key=lambda name: (int(name[len("step_") :]), name), reverse=True)
     for folder in (run / "checkpoints" / name for name in steps):
@@ -50,7 +51,7 @@ def find_removable_checkpoints(run: Path) -> tuple[list[Path], list[Path]]:
     return [*(removable if last else []), *leftovers], unread
 
 
-def _best_link(run: Path) -> str:
+def _best_checkpoint_name(run: Path) -> str:
     try:
         return os.readlink(run / "checkpoints/best")
     except OSError:

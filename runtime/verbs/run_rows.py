@@ -44,7 +44,7 @@ class RunRow(NamedTuple):
     def job(self) -> str:
         return self.run.path.parent.name
 
-    def as_json(self, most_files: int) -> dict[str, Any]:
+    def to_json_object(self, most_files: int) -> dict[str, Any]:
         """Return the row for programs (docs/reference/ls.md). most_files: limit on the files counted for the size"""
         size = measure_disk_use(self.run.path, most_files) if self.is_read else None
         return {
@@ -75,9 +75,9 @@ def make_run_row(run: Run, engine_of: Callable[[Run], Engine]) -> RunRow:
     return RunRow(run, run.created(), state, True, engine.job.backend, run.attempt, step, loss)
 
 
-def rows_as_json(rows: Sequence[RunRow]) -> list[dict[str, Any]]:
+def rows_to_json_objects(rows: Sequence[RunRow]) -> list[dict[str, Any]]:
     most_files = MOST_FILES // max(1, len(rows))
-    return [row.as_json(most_files) for row in rows]
+    return [row.to_json_object(most_files) for row in rows]
 
 
 def measure_disk_use(folder: Path, most_files: int) -> DiskUse:

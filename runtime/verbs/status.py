@@ -14,7 +14,7 @@ from ..run_folder.run import Run, quote_shell_word
 from ..run_folder.submitted_values import SubmittedValues
 from ..system.command_line import Parser
 from ..system.text import one_line
-from .run_rows import SCHEMA, make_run_row, rows_as_json
+from .run_rows import SCHEMA, make_run_row, rows_to_json_objects
 
 
 def main(argv: list[str]) -> int:
@@ -27,10 +27,10 @@ def main(argv: list[str]) -> int:
     if options.all:
         runs = artifact.list_runs()
         engine.fetch("state", runs)
-        engine.prepare(runs)
+        engine.query_runs(runs)
         rows = [make_run_row(run, lambda _: engine) for run in runs]
         if options.format == "json":
-            print_json({"runs": rows_as_json(rows)})
+            print_json({"runs": rows_to_json_objects(rows)})
         else:
             for row in rows:
                 print(f"{row.run.id:<22} {one_line(row.state.text)}")
@@ -42,11 +42,11 @@ def main(argv: list[str]) -> int:
         from .sweep_points import print_points  # only in a sweep's jobctl
 
         return print_points(engine, run, options.format)
-    report = run_as_json(engine, run)
+    report = run_to_json_object(engine, run)
     if options.format == "json":
         print_json(report)
     else:
-        print("\n".join(_format_report(report, engine.logs(run)[0])))
+        print("\n".join(_format_report(report, engine.logs_label_and_path(run)[0])))
     return 0
 
 
@@ -60,9 +60,9 @@ def parser(engine: Engine) -> Parser:
     return words
 
 
-def run_as_json(engine: Engine, run: Run) -> dict[str, Any]:
+def run_to_json_object(engine: Engine, run: Run) -> dict[str, Any]:
     """Return everything known about a run, as a mapping for JSON (docs/reference/status.md)."""
-    engine.prepare([run])
+    engine.query_runs([run])
     state = engine.state(run)
     nodes = [
         {
@@ -84,11 +84,11 @@ def run_as_json(engine: Engine, run: Run) -> dict[str, Any]:
         "text": one_line(state.text),
         "exit_code": state.exit_code,
         "reason": one_line(engine.reason_line(run, state)),
-        "submitted_with": one_line(SubmittedValues.read(run.path).as_options()),
+        "submitted_with": one_line(SubmittedValues.read(run.path).format_as_options()),
         "nodes": nodes,
         "notes": [one_line(note) for note in engine.notes(run, state)],
         "resume": engine.resume_command(run, state),
-        "logs": engine.logs(run)[1],
+        "logs": engine.logs_label_and_path(run)[1],
     }
 
 

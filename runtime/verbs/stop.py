@@ -137,7 +137,7 @@ def _stop_and_release(place: Place, engine: Engine, options: argparse.Namespace)
         if not _stop_run(watch, options.now):
             failure = _still_running_failure(watch)
     engine.release_machines(options.down)
-    for line in engine.cost():
+    for line in engine.machine_cost_lines():
         print(f"  {one_line(line)}", flush=True)
     if failure is not None and not options.down:
         raise failure

@@ -50,7 +50,7 @@ def start_attempt(
     is_temporary: whether the artifact is a temporary one for a sweep's point, not needed once the run has its own copy.
     """
     values = submitted_values(engine, options, arguments)
-    if (code := engine.begin(options)) is not None:
+    if (code := engine.check_before_start(options)) is not None:
         return code
     run = find_run_to_continue(place, engine, options.resume) if options.resume else None
     engine.require_startable(run)
@@ -64,7 +64,7 @@ def start_attempt(
         if run is None or options.new_code:
             copy_user_code(place, engine, new)
         if run is None:
-            new.describe(init_from, values)
+            new.write_description(init_from, values)
         if is_temporary:
             engine.job.artifact = new.artifact
             shutil.rmtree(place.artifact.parent)  # engine.start() may exec the job

@@ -57,7 +57,7 @@ def submit_sweep(place: Place, argv: list[str], arguments: Sequence[str]) -> int
     resume = options.resume
     with _continue_sweep(place, engine, resume) if resume else create_run(place, SweepEngine(engine)) as new:
         if not options.resume:
-            new.describe("")
+            new.write_description("")
         words += ["--detach"] if hasattr(of_point, "detach") else []
         sweep = NewSweep(place, engine, new, points)
         code = engine.start_points(sweep, options, words)
@@ -178,7 +178,7 @@ def _list_unfinished_points(sweep: NewSweep) -> list[PointRun]:
     """Return the points that have not been started, or that have ended unsuccessfully."""
     engine = SweepEngine(sweep.engine)
     engine.fetch("state", [sweep.run])
-    engine.prepare([sweep.run])
+    engine.query_runs([sweep.run])
     states = [(point, engine.state(point.run)) for point in engine.points_of_run(sweep.run)]
     return [point for point, state in states if not state.is_live and state.name != "done"]
 

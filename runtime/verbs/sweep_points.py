@@ -11,7 +11,7 @@ from ..run_folder.run import Run
 from ..system.failure import Failure, print_failure
 from ..system.text import one_line
 from ..system.untrusted_files import Unreadable
-from .run_rows import RunRow, make_run_row, rows_as_json
+from .run_rows import RunRow, make_run_row, rows_to_json_objects
 from .status import print_json
 from .stop import end_runs
 
@@ -21,10 +21,10 @@ MOST_LABEL_WIDTH = 60  # widest label that is aligned in the table of points
 def print_points(engine: Engine, sweep: Run, shown_as: str) -> int:
     """Print a sweep's points. Return 1 if one has ended with an exit code other than 0, or else 0."""
     assert isinstance(engine, SweepEngine)
-    engine.prepare([sweep])
+    engine.query_runs([sweep])
     points = [(point, engine.state(point.run)) for point in engine.points_of_run(sweep)]
     if shown_as == "json":
-        rows = rows_as_json(
+        rows = rows_to_json_objects(
             [
                 make_run_row(point.run, lambda _: engine) if point.is_started else RunRow(point.run, 0, state)
                 for point, state in points
@@ -36,7 +36,7 @@ def print_points(engine: Engine, sweep: Run, shown_as: str) -> int:
         ]
         print_json({"run": sweep.id, "job": engine.job.name, "points": labelled})
     else:
-        where = engine.where(sweep)
+        where = engine.run_name_in_engine(sweep)
         print(f"sweep {sweep.id} of {engine.job.name}{where and f', {where}'}: {engine.state(sweep).text}")
         width = min(MOST_LABEL_WIDTH, max(len(point.point.label) for point, _ in points))
         for point, state in points:
@@ -64,7 +64,7 @@ def stop_points(engine: Engine, sweep: Run, is_now: bool = False, is_down: bool 
     watch = RunWatch(engine, engine.started_runs(sweep))
     watch.runs = watch.live_runs()
     live = end_runs(watch, f"sweep {sweep.id}", is_now)
-    after = SweepEngine(engine.engine.renewed())
+    after = SweepEngine(engine.engine.without_cached_queries())
     for point in after.started_runs(sweep) if engine.has_machines else ():
         after.engine_of(point).release_machines(is_down)
     print_points(after, Run(sweep.path), "text")

@@ -196,11 +196,11 @@ def test_by_hand_the_newest_attempt_of_a_copy_starts(run: Path, artifact: Path) 
 def test_of_the_attempt_before_exit_codes_of_nodes_and_the_first_failure_stay(run: Path) -> None:
     before, other = RunFolder(run, 1), RunFolder(run, 0)
     for path in (
-        before.rank_exit(2),
-        before.rank_exit(3),
-        before.rank_exit(4),
-        before.node_exit(1),
-        other.rank_exit(2),
+        before.rank_exit_file(2),
+        before.rank_exit_file(3),
+        before.rank_exit_file(4),
+        before.node_exit_file(1),
+        other.rank_exit_file(2),
     ):
         write_small_file(path, "75", {"reason": "x", "time_ns": 1})
     for path in (before.first_failure, before.first_stop_file, before.mpi_daemon, before.exits / "restart_1/go"):

@@ -231,13 +231,13 @@ def find(old: Old, engine: Engine) -> tuple[list[str], list[str]]:
 )
 def test_slurm_knows_whether_a_job_has_ended(tmp_path: Path, printed: str, record: str, why: str) -> None:
     run, engine = make_run(tmp_path, **{f"state__{record}": "job_id=7\n"}), slurm(tmp_path, printed)
-    engine.prepare([run])
+    engine.query_runs([run])
     assert engine.why_not_removable(run) == why
 
 
 def test_a_run_stays_when_slurm_does_not_answer(tmp_path: Path) -> None:
     run, engine = make_run(tmp_path, state__job_0="job_id=7\n"), slurm(tmp_path, errors="x: down", code=1)
-    engine.prepare([run])
+    engine.query_runs([run])
     assert engine.why_not_removable(run) == "Slurm does not respond: down"
 
 

@@ -12,7 +12,7 @@ import pytest
 from jobc.runtime import exit_codes
 from jobc.runtime.ranks.rank import exit_code_and_reason
 from jobc.runtime.run_folder.run_folder import RunFolder, write_small_file
-from jobc.runtime.supervisor.verdict import judge_node, log_tail
+from jobc.runtime.supervisor.verdict import judge_node, read_log_tail
 from jobc.tests.packed import change_program
 
 from .conftest import AS_ROOT, MPIRUN
@@ -91,10 +91,10 @@ def test_a_rank_that_left_the_others_with_0_is_named_and_no_machine_is_lost(
     code, recorded, printed, ended, reason, tmp_path
 ):
     run = RunFolder(tmp_path, 0)
-    write_small_file(run.rank_exit(0), str(code), {"reason": recorded, "time_ns": 2})
-    write_small_file(run.rank_exit(1), "0", {"reason": "exit status 0", "time_ns": ended})
-    run.rank_log(0).parent.mkdir()
-    run.rank_log(0).write_text(f"{run.log_header('rank 0')}{printed}")
+    write_small_file(run.rank_exit_file(0), str(code), {"reason": recorded, "time_ns": 2})
+    write_small_file(run.rank_exit_file(1), "0", {"reason": "exit status 0", "time_ns": ended})
+    run.rank_log_file(0).parent.mkdir()
+    run.rank_log_file(0).write_text(f"{run.log_header('rank 0')}{printed}")
     verdict = judge_node(run, 0, [0], 1, b"", asked=False, killed=False)  # rank 1 may be on another node
     assert verdict.reason == f"rank 0: {reason}"
     assert (verdict.code, verdict.first.rank) == (1 if reason == LEFT else code, 0)
@@ -111,9 +111,9 @@ def test_what_a_launcher_says_is_shown_when_no_rank_started(job):
 
 def test_a_failed_rank_is_blamed_for_one_that_it_kept_from_starting(tmp_path):
     run = RunFolder(tmp_path, 0)
-    write_small_file(run.rank_exit(0), "69", {"reason": "exit status 69", "time_ns": 1})
+    write_small_file(run.rank_exit_file(0), "69", {"reason": "exit status 69", "time_ns": 1})
     assert judge_node(run, 0, range(2), 1, b"", asked=False, killed=False).code == 69
-    write_small_file(run.rank_exit(0), "0", {"reason": "exit status 0", "time_ns": 1})
+    write_small_file(run.rank_exit_file(0), "0", {"reason": "exit status 0", "time_ns": 1})
     assert judge_node(run, 0, range(2), 1, b"", asked=False, killed=False).reason == "rank 1 never started"
 
 
@@ -245,7 +245,7 @@ def test_all_attempts_share_a_log_and_only_the_last_is_quoted(job):
 
 def test_the_tail_of_a_log_reads_only_its_end(tmp_path: Path):
     run = RunFolder(tmp_path, 0)
-    run.rank_log(0).parent.mkdir()
-    run.rank_log(0).write_text(run.log_header("rank 0") + "x\n" * 10**6 + "last\n")
-    assert log_tail(run, run.rank_log(0)).splitlines()[-1] == b"last"
-    assert len(log_tail(run, run.rank_log(0)).splitlines()) == 20
+    run.rank_log_file(0).parent.mkdir()
+    run.rank_log_file(0).write_text(run.log_header("rank 0") + "x\n" * 10**6 + "last\n")
+    assert read_log_tail(run, run.rank_log_file(0)).splitlines()[-1] == b"last"
+    assert len(read_log_tail(run, run.rank_log_file(0)).splitlines()) == 20

@@ -21,7 +21,7 @@ class Ranks:
         self.run, self.ticks = RunFolder(folder, 0), {100: 0, 101: 0}
         (folder / "logs").mkdir()
         for rank in range(2):
-            write_small_file(self.run.rank_state(rank), keys={"pid": 100 + rank, "attempt": 0})
+            write_small_file(self.run.rank_state_file(rank), keys={"pid": 100 + rank, "attempt": 0})
         self.watch = HangWatch(self.run, range(2), 0)
         monkeypatch.setattr(processes, "process_cpu_times", lambda pids: {pid: self.ticks[pid] for pid in pids})
 
@@ -51,12 +51,12 @@ def test_while_one_rank_works_no_other_is_suspected(ranks: Ranks, how: str) -> N
         if how == "cpu":
             ranks.ticks[100] += 50
         else:
-            ranks.run.rank_log(0).write_text("." * now)
+            ranks.run.rank_log_file(0).write_text("." * now)
         assert ranks.look(now) == []
 
 
 def test_a_rank_that_left_the_others_waiting_is_named(ranks: Ranks) -> None:
-    write_small_file(ranks.run.rank_exit(0), "0", {"reason": "exit status 0", "time_ns": 1})
+    write_small_file(ranks.run.rank_exit_file(0), "0", {"reason": "exit status 0", "time_ns": 1})
     assert ranks.look(*range(0, 340, 30)) == [330]
     assert ranks.watch.hang == SuspectedHang(300, (1,), (0,))
     assert str(ranks.watch.hang).endswith("; rank 0 exited with 0: the others may be waiting for it")

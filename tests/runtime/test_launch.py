@@ -74,7 +74,7 @@ def test_the_hint_of_a_missing_module_works_with_a_distributions_python(
     monkeypatch.setattr(node_environment, "_module_folders", lambda modules: {"torch": [""]})
     monkeypatch.setattr(sys, "executable", str(tmp_path / "bin/python3"))
     monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path / "lib"))
-    (missing,) = node_environment.missing_modules(SETTINGS._replace(parallel="deepspeed"))
+    (missing,) = node_environment.missing_module_failures(SETTINGS._replace(parallel="deepspeed"))
     assert missing.hint.startswith(hint.format(tmp_path))
 
 

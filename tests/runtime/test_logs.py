@@ -14,7 +14,7 @@ import pytest
 
 from jobc.backends.kubernetes.engine.kubernetes_engine import KubernetesEngine
 from jobc.backends.kubernetes.engine.line_merger import LineMerger
-from jobc.backends.kubernetes.engine.storage_reading import _shorter_prefix
+from jobc.backends.kubernetes.engine.storage_reading import _shorten_prefix
 from jobc.backends.skypilot.engine.parse_output import strip_colors_from_bytes
 from jobc.backends.skypilot.engine.skypilot_engine import SkypilotEngine
 from jobc.runtime.engines.engine import Engine, Job, State
@@ -366,8 +366,8 @@ def test_the_lines_of_several_clients_are_not_mixed(capfdbinary: CapBytes) -> No
 
 
 def test_the_prefix_of_a_pod_becomes_the_number_of_its_node() -> None:
-    assert _shorter_prefix(b"[pod/job-1a2b-10-x7/node] [pod/a-1-b/node] x\n") == b"10: [pod/a-1-b/node] x\n"
-    assert _shorter_prefix(b"x [pod/a-1-b/node] \n") == b"x [pod/a-1-b/node] \n"
+    assert _shorten_prefix(b"[pod/job-1a2b-10-x7/node] [pod/a-1-b/node] x\n") == b"10: [pod/a-1-b/node] x\n"
+    assert _shorten_prefix(b"x [pod/a-1-b/node] \n") == b"x [pod/a-1-b/node] \n"
 
 
 def test_lines_of_skypilot_are_those_of_the_node() -> None:

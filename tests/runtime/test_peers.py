@@ -18,8 +18,8 @@ def test_a_node_whose_link_was_closed_is_missed_when_its_beats_stop(tmp_path: Pa
     (tmp_path / "state").mkdir()
     run = RunFolder(tmp_path, 1)
     for node in range(2):
-        write_small_file(run.node_state(node), keys={"host": f"n{node}", "attempt": 1})
-    os.utime(run.node_state(0), (time.time() - 1000, time.time() - 1000))
+        write_small_file(run.node_state_file(node), keys={"host": f"n{node}", "attempt": 1})
+    os.utime(run.node_state_file(0), (time.time() - 1000, time.time() - 1000))
     peers = PeerNodes(run, 1, 2, "127.0.0.1")
     assert peers.links
     peers.links.met.add(0)
@@ -48,9 +48,11 @@ def test_a_node_that_was_never_linked_is_missed_when_its_beats_stop(
     (tmp_path / "state").mkdir()
     run = RunFolder(tmp_path, 1)
     for node in range(3):
-        write_small_file(run.node_state(node), keys={"host": f"n{node}", "attempt": 1, **(more if node == 0 else {})})
+        write_small_file(
+            run.node_state_file(node), keys={"host": f"n{node}", "attempt": 1, **(more if node == 0 else {})}
+        )
     now = time.time()
-    os.utime(run.node_state(0), (now - behind_s, now - behind_s))
+    os.utime(run.node_state_file(0), (now - behind_s, now - behind_s))
     peers = PeerNodes(run, 1, 3, "127.0.0.1")
     assert peers.links
     if linked:

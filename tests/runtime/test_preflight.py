@@ -144,7 +144,7 @@ def test_a_clock_that_is_off_is_refused_and_told_how_far(tmp_path: Path) -> None
     other = threading.Thread(
         target=lambda: (
             seen.append(network_test.run_network_test(tmp_path, 1, "127.0.0.1")),
-            network_test.end_network_test(tmp_path, 1),
+            network_test.report_network_test_done(tmp_path, 1),
         )
     )
     other.start()

@@ -245,7 +245,7 @@ def test_worst_exit_of_an_attempt(tmp_path: Path, recorded: dict[str, str], code
     folder.mkdir(parents=True)
     for name, text in recorded.items():
         (folder / name).write_text(f"{text}\nreason=why\n")
-    assert Run(tmp_path, 3).worst_exit(code, 2) == worst
+    assert Run(tmp_path, 3).worst_recorded_code(code, 2) == worst
 
 
 def test_a_node_lacks_while_it_may_still_record_its_exit_code(tmp_path: Path) -> None:

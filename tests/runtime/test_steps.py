@@ -161,5 +161,5 @@ def test_after_gets_the_worst_code_of_the_nodes(
     if first is not None:
         write_small_file(run.first_failure, str(first), {"node": 1})
     for node, other in enumerate(others, 1):
-        write_small_file(run.node_exit(node), str(other))
+        write_small_file(run.node_exit_file(node), str(other))
     assert job_exit_code(run, own) == code

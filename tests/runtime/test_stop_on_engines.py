@@ -122,7 +122,7 @@ def test_a_chosen_cluster_is_asked(demo: Stop, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(SlurmEngine, "ask", ask)
     engine = SlurmEngine(job)
     run = demo.run(state__job_0="job_id=7\n")
-    engine.prepare([run])
+    engine.query_runs([run])
     engine.signal(run, "KILL")
     assert environments == [{"SLURM_CLUSTERS": "big"}] * 2
 
@@ -369,4 +369,4 @@ def test_without_sky_nothing_is_done(demo: Stop) -> None:
     run = demo.run(state__job_0=SKY_RECORD.format(""))
     assert demo()[1].startswith("error: sky was not found\n") and not (run.path / "control").exists()
     with pytest.raises(Failure):
-        Place(demo.artifact).engine().cost().__next__()
+        Place(demo.artifact).engine().machine_cost_lines().__next__()

@@ -75,9 +75,9 @@ def test_a_file_that_jobc_did_not_write_has_no_values(tmp_path: Path, text: str)
 
 def test_nodes_without_the_run_folder_get_them_in_a_variable() -> None:
     values = SubmittedValues(ODD, {"A": "it's \u00e9\n$HOME"})
-    environ = {"JOBC_SUBMITTED": values.as_variable()}
+    environ = {"JOBC_SUBMITTED": values.encode_for_variable()}
     assert SubmittedValues.take(environ) == values and not environ
-    assert NO_VALUES.as_variable() == "" and SubmittedValues.take({}) == NO_VALUES
+    assert NO_VALUES.encode_for_variable() == "" and SubmittedValues.take({}) == NO_VALUES
 
 
 @pytest.mark.parametrize("text", ["", "?", "/w==", "MQ==", "e30="])

@@ -56,7 +56,7 @@ def sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NewSweep:
     engine = LocalEngine(place.job)
     engine.live_every_s = 0
     new = create_run(place, SweepEngine(engine), "a")
-    new.describe("")
+    new.write_description("")
     return NewSweep(place, engine, new, read_points(artifact))
 
 
@@ -117,11 +117,11 @@ def test_status_has_a_row_for_each_point(sweep: NewSweep, capsys: pytest.Capture
 
 def test_the_state_of_a_sweep_is_that_of_its_worst_point(sweep: NewSweep) -> None:
     engine = SweepEngine(sweep.engine)
-    assert engine.state(sweep.run).name == "not started" and engine.folders(sweep.run) == [sweep.run]
+    assert engine.state(sweep.run).name == "not started" and engine.folders_removed_together(sweep.run) == [sweep.run]
     submit_sweep.start_points(sweep, 4, [])
     engine = SweepEngine(sweep.engine)
     state = engine.state(sweep.run)
-    assert (state.name, state.exit_code) == ("failed", 1) and len(engine.folders(sweep.run)) == 4
+    assert (state.name, state.exit_code) == ("failed", 1) and len(engine.folders_removed_together(sweep.run)) == 4
     (sweep.run.path / SUBMIT).write_text("")
     assert not is_submitting(sweep.run)
 
@@ -131,7 +131,7 @@ def test_a_run_with_a_damaged_points_json_does_not_hide_others(sweep: NewSweep) 
     copy.chmod(0o755)
     (copy / "points.json").unlink()
     engine = SweepEngine(sweep.engine)
-    assert engine.state(sweep.run).name == "other layout" and engine.folders(sweep.run) == [sweep.run]
+    assert engine.state(sweep.run).name == "other layout" and engine.folders_removed_together(sweep.run) == [sweep.run]
     with pytest.raises(Failure, match=r"points\.json"):
         engine.points_of_run(sweep.run)
 

@@ -46,9 +46,9 @@ def supervisor() -> Iterator[subprocess.Popen[bytes]]:
 
 def record(run: RunFolder, pid: int, attempt: int) -> None:
     """Write the state of the node's supervisor."""
-    run.node_state(0).parent.mkdir(exist_ok=True)
+    run.node_state_file(0).parent.mkdir(exist_ok=True)
     keys = {**identify_machine(), "pid": pid, "start_ticks": process_start_time(pid), "attempt": attempt}
-    write_small_file(run.node_state(0), keys=keys)
+    write_small_file(run.node_state_file(0), keys=keys)
 
 
 def wait(monkeypatch: pytest.MonkeyPatch, timeout_s: float, *actions: object) -> int:
@@ -84,7 +84,7 @@ def test_a_task_waits_a_limited_time_for_task_0_to_start(
 
 def test_a_task_ends_when_its_node_has_ended(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     def end() -> None:
-        run.node_exit(0).parent.mkdir(parents=True)
-        run.node_exit(0).touch()
+        run.node_exit_file(0).parent.mkdir(parents=True)
+        run.node_exit_file(0).touch()
 
     assert wait(monkeypatch, 60, end) == RENDEZVOUS_FAILED

@@ -40,7 +40,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
 
 def launcher(run: RunFolder, node: int, code: int = 0, signalled: str = "", status: int = 0) -> list[str]:
     """Return a launcher whose only rank leaves its files, and which prints what it runs."""
-    state, end = run.rank_state(node), run.rank_exit(node)
+    state, end = run.rank_state_file(node), run.rank_exit_file(node)
     state.parent.mkdir(exist_ok=True)
     script = (
         f"printf 'attempt=0\\npid=1\\nsignalled={signalled}\\n' >{state};"
@@ -67,7 +67,7 @@ def test_each_entry_runs_once_and_the_last_one_replaces_the_process(
     assert recorded(run) == {"ended_1_0", "then_1", "ended_2_0", "then_2"}
     assert read_small_file(run.ended_commands_file) == ("", {"count": "2"})
     assert capsys.readouterr().out == "jobc: then 1 of 2: a\njobc: then 2 of 2: b\n"
-    assert not run.rank_exit(0).exists() and not run.rank_state(0).exists()  # of a
+    assert not run.rank_exit_file(0).exists() and not run.rank_state_file(0).exists()  # of a
 
 
 def test_node_0_waits_for_the_ranks_of_all_nodes(run: RunFolder) -> None:
@@ -92,7 +92,7 @@ def test_another_node_waits_for_node_0(run: RunFolder) -> None:
 @pytest.mark.parametrize(("code", "status", "expected"), [(3, 1, 1), (75, 0, 0), (1, 0, 0)])
 def test_a_command_that_fails_or_is_stopped_ends_all(run: RunFolder, code: int, status: int, expected: int) -> None:
     assert run_commands(run, steps_of(run, 0, 1), launcher(run, 0, code, "", status), ["a"]) == expected
-    assert ran() == ["command"] and run.rank_exit(0).exists() and not run.ended_commands_file.exists()
+    assert ran() == ["command"] and run.rank_exit_file(0).exists() and not run.ended_commands_file.exists()
 
 
 def test_a_launcher_that_was_killed_is_a_crash(run: RunFolder) -> None:

@@ -36,15 +36,15 @@ def write(folder: Path, name: str, size: int = 1) -> None:
 
 def test_nothing_is_said_of_code_and_caches(written: FilesWrittenByProgram) -> None:
     write(written.folder, "__pycache__/train.cpython-311.pyc")
-    assert written.description_lines() == []
-    assert FilesWrittenByProgram(written.folder / "absent").description_lines() == []
+    assert written.describe_written_files() == []
+    assert FilesWrittenByProgram(written.folder / "absent").describe_written_files() == []
 
 
 def test_files_that_all_runs_write_are_in_a_line_of_their_own(written: FilesWrittenByProgram) -> None:
     write(written.folder, "model.pt")
     (written.folder.parent / "data/elsewhere").symlink_to("/")
     (written.folder / "data/last.pt").write_text("42")
-    assert written.description_lines() == [
+    assert written.describe_written_files() == [
         f"script wrote 1 file (1 B) in {written.folder}: model.pt",
         "script wrote 1 file (2 B) through symlinks into the project, which all runs share: data/last.pt",
     ]
@@ -52,23 +52,23 @@ def test_files_that_all_runs_write_are_in_a_line_of_their_own(written: FilesWrit
 
 def test_the_largest_files_are_named(written: FilesWrittenByProgram) -> None:
     write(written.folder, "outputs/model.pt", 12 * 2**20)
-    assert written.description_lines() == [f"script wrote 1 file (12 MiB) in {written.folder}: outputs/model.pt"]
+    assert written.describe_written_files() == [f"script wrote 1 file (12 MiB) in {written.folder}: outputs/model.pt"]
     for name in ("log.txt", "a", "b", "c"):
         write(written.folder, name, 2000 if name == "log.txt" else 1)
     line = f"script wrote 5 files (12 MiB) in {written.folder}: outputs/model.pt, log.txt, a and 2 more"
-    assert written.description_lines() == [line]
+    assert written.describe_written_files() == [line]
 
 
 def test_a_file_with_the_times_of_another_counts(written: FilesWrittenByProgram) -> None:
     write(written.folder, "copy.pt", 1536)
     os.utime(written.folder / "copy.pt", (0, 0))
-    assert written.description_lines() == [f"script wrote 1 file (1.5 KiB) in {written.folder}: copy.pt"]
+    assert written.describe_written_files() == [f"script wrote 1 file (1.5 KiB) in {written.folder}: copy.pt"]
 
 
 def test_names_are_escaped_and_cut(written: FilesWrittenByProgram) -> None:
     write(written.folder, "a\n\x1b[31m\u202e")
     write(written.folder, "long/" * 20 + "end.pt", 2)
-    (line,) = written.description_lines()
+    (line,) = written.describe_written_files()
     assert line.isprintable() and r"a\n\x1b[31m\u202e" in line
     assert "…long/" not in line and line.split(": ")[1].startswith("…") and "/long/end.pt, " in line
 
@@ -77,5 +77,5 @@ def test_looking_takes_no_longer_than_allowed(written: FilesWrittenByProgram) ->
     for index in range(5):
         write(written.folder, str(index))
     (written.folder / "train.py").unlink()  # so that the first file counts
-    (line,) = written.description_lines(most_s=-1)
+    (line,) = written.describe_written_files(most_s=-1)
     assert re.fullmatch(f"script wrote at least 1 file \\(1 B\\) in {written.folder}: [0-4]", line)

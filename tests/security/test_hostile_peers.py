@@ -36,7 +36,7 @@ def server() -> Iterator[S3Server]:
 @pytest.fixture
 def folder(tmp_path: Path) -> RunFolder:
     folder = RunFolder(tmp_path, 0)
-    for path in (folder.first_failure, folder.rank_state(0), folder.rank_exit(0), folder.stop_mark):
+    for path in (folder.first_failure, folder.rank_state_file(0), folder.rank_exit_file(0), folder.stop_mark):
         path.parent.mkdir(parents=True, exist_ok=True)
     return folder
 
@@ -50,13 +50,13 @@ def test_a_forged_first_failure_does_not_end_the_node(content: bytes, folder: Ru
 
 @hostile
 def test_a_forged_exit_file_of_a_rank_is_not_a_success(content: bytes, folder: RunFolder) -> None:
-    folder.rank_exit(0).write_bytes(content)
+    folder.rank_exit_file(0).write_bytes(content)
     assert take_rank_snapshot(folder, 0).code in (None, exit_codes.CRASHED)
 
 
 @hostile
 def test_a_forged_state_of_a_rank_is_of_no_process(content: bytes, folder: RunFolder) -> None:
-    folder.rank_state(0).write_bytes(content)
+    folder.rank_state_file(0).write_bytes(content)
     assert take_rank_snapshot(folder, 0).code is None
 
 

@@ -20,7 +20,7 @@ import pytest
 from jobc.runtime.engines.engine import Engine, Job, State
 from jobc.runtime.run_folder.run import Run
 from jobc.runtime.run_folder.run_folder import LossyLog
-from jobc.runtime.supervisor.verdict import RankSnapshot, ended_on_its_own
+from jobc.runtime.supervisor.verdict import RankSnapshot, has_rank_ended_first
 from jobc.tests.packed import write_program
 
 ENDINGS = [signal.SIGTERM, signal.SIGKILL, signal.SIGQUIT]
@@ -185,16 +185,16 @@ def test_a_rank_that_its_launcher_ended_is_not_a_stop(cause: RankSnapshot, order
     """Every interleaving of reads with: rank 0 fails, then the launcher ends ranks 1 and 2."""
     events = [(0, cause), (1, STOPPED), (2, STOPPED)]
     for moments in itertools.combinations_with_replacement(range(7), 3):
-        assert not ended_on_its_own(*reader([RUNS] * 3, dict(zip(range(3), moments, strict=True)), events, order))
+        assert not has_rank_ended_first(*reader([RUNS] * 3, dict(zip(range(3), moments, strict=True)), events, order))
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
 def test_a_rank_that_ended_by_itself_is_a_stop(order: tuple[int, ...]) -> None:
-    assert ended_on_its_own(*reader([RUNS, STOPPED, RUNS], {}, [], order))
+    assert has_rank_ended_first(*reader([RUNS, STOPPED, RUNS], {}, [], order))
 
 
 def test_ranks_that_run_or_are_done_are_no_stop() -> None:
-    assert not ended_on_its_own(lambda: [RUNS, RankSnapshot(0, False)], lambda: [RUNS, RankSnapshot(0, False)])
+    assert not has_rank_ended_first(lambda: [RUNS, RankSnapshot(0, False)], lambda: [RUNS, RankSnapshot(0, False)])
 
 
 def reader(

@@ -34,7 +34,7 @@ class Sweep:
         (job.folder / "bin/ssh").chmod(0o755)
         place = Place(job.folder / "artifacts/demo+sweep/ssh")
         new = create_run(place, SweepEngine(HostsEngine(place.job)), "a")
-        new.describe("")
+        new.write_description("")
         self.run = new.run.path
 
     def __call__(self, *words: str) -> Ended:

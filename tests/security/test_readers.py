@@ -302,8 +302,8 @@ def test_a_hostile_checkpoint_is_damaged_and_nothing_outside_is_read(what: str, 
 
 @pytest.mark.parametrize("name", ["../../outside", "/etc/hostname", "..", "", "a/b"])
 def test_a_manifest_of_a_bucket_that_names_a_path_is_none(name: str) -> None:
-    assert bucket_manifest.read_entries(manifest_of({name: SOUND})) is None
-    assert bucket_manifest.read_entries(manifest_of({"a": SOUND})) == {"a": (1, SOUND["sha256"])}
+    assert bucket_manifest.parse_manifest_entries(manifest_of({name: SOUND})) is None
+    assert bucket_manifest.parse_manifest_entries(manifest_of({"a": SOUND})) == {"a": (1, SOUND["sha256"])}
 
 
 @pytest.mark.parametrize("what", HOSTILE)

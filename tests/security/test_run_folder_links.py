@@ -40,10 +40,10 @@ def test_nothing_is_appended_to_what_is_not_a_regular_file(kind: str, tmp_path: 
     with pytest.raises(OSError):
         open_for_append(tmp_path / "log")
     run = RunFolder(tmp_path, 0)
-    run.node_log(0).parent.mkdir()
-    KINDS[kind](run.node_log(0), outside)
+    run.node_log_file(0).parent.mkdir()
+    KINDS[kind](run.node_log_file(0), outside)
     with pytest.raises(OSError):
-        run.open_log(run.node_log(0), "node 0")
+        run.open_log(run.node_log_file(0), "node 0")
     assert outside.read_text() == f"{SECRET}\n"
 
 

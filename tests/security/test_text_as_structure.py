@@ -21,7 +21,7 @@ from jobc.compiler.emit.render import Render
 from jobc.compiler.emit.shell_context import ShellContextScanner
 from jobc.compiler.emit.templating import template_environment
 from jobc.compiler.emit.yaml_json import json_lines_with_paths, to_block_yaml
-from jobc.compiler.plan.shell_quoting import ShellCode, UnquotableText, comment, directive, format_table_row, raw, sh
+from jobc.compiler.plan.shell_quoting import ShellCode, UnquotableText, checked_table_row, comment, directive, raw, sh
 from jobc.compiler.plugins.registry import PACKAGE
 from jobc.tests.compiler.shell import Shell
 from jobc.tests.plugin.installed import Installed, install
@@ -163,7 +163,7 @@ def test_a_comment_is_one_line() -> None:
 @pytest.mark.parametrize("row", ["-oProxyCommand=touch ran", "-w", "a\nb", "a\rb", "a\x00", "a\x1b[1m", ""])
 def test_a_table_takes_no_row_that_is_several_or_an_option(row: str) -> None:
     with pytest.raises(UnquotableText):
-        format_table_row(row)
+        checked_table_row(row)
     with pytest.raises(TextRefusedError):
         Render((), (), {}).table("hosts.txt", ["a", row], "resources.hosts")
 

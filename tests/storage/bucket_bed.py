@@ -10,7 +10,7 @@ from jobc.runtime.storage.bucket_run import BucketRun
 def going_on(run: BucketRun, folder: RunFolder, node: int = 0) -> BucketMirror:
     """The one that sends, in a process after that of the one that has brought."""
     mirror = BucketMirror(run, folder, node)
-    mirror.go_on()
+    mirror.load_restored_state()
     return mirror
 
 

@@ -97,7 +97,7 @@ def begin(run: BucketRun, folder: RunFolder, attempt: int, most: int) -> BucketM
     brings.download_progress()
     brings.restore_checkpoint(run, here.path, everything=True)
     sends = going_on(run, here)
-    attempt_counter.record_start(here.path, most)
+    attempt_counter.record_start_or_reject_loop(here.path, most)
     return sends
 
 
@@ -132,8 +132,8 @@ def test_a_good_end_is_one_in_the_bucket_too(run: BucketRun, folder: RunFolder, 
     for attempt in range(2):
         begin(run, folder, attempt, most=2).upload_changes(logs=True, last=True)
     mirror = begin(run, folder, 2, most=3)
-    folder.node_exit(0).parent.mkdir(parents=True)
-    folder.node_exit(0).write_text("75\nreason=\n")
+    folder.node_exit_file(0).parent.mkdir(parents=True)
+    folder.node_exit_file(0).write_text("75\nreason=\n")
     attempt_counter.record_normal_end(folder.path)
     sent.clear()
     mirror.upload_changes(logs=True, last=True)
@@ -151,7 +151,7 @@ def test_the_next_attempt_knows_which_commands_have_ended(run: BucketRun, folder
 
 
 def test_logs_go_up_in_parts_that_read_as_one(run: BucketRun, folder: RunFolder) -> None:
-    log = folder.rank_log(0)
+    log = folder.rank_log_file(0)
     mirror = BucketMirror(run, folder, 0)
     for line in ("one\n", "two\n"):
         with log.open("a") as file:
@@ -161,7 +161,7 @@ def test_logs_go_up_in_parts_that_read_as_one(run: BucketRun, folder: RunFolder)
     log.write_text("three\n")
     again.upload_changes(logs=True, last=True)
     assert len(names(run, "logs/")) == 3
-    assert run.complete_log("logs/rank_00.log") == b"one\ntwo\nthree\n"
+    assert run.read_complete_log("logs/rank_00.log") == b"one\ntwo\nthree\n"
 
 
 def test_metrics_that_were_put_aside_are_one_log_there(run: BucketRun, folder: RunFolder) -> None:
@@ -172,7 +172,7 @@ def test_metrics_that_were_put_aside_are_one_log_there(run: BucketRun, folder: R
             mirror.upload_changes(logs=True, last=False)
     assert len(rotated_files(metrics.path)) > 11, "by number: .10 is after .9"
     mirror.upload_changes(logs=True, last=True)
-    lines = (run.complete_log("metrics/rank_00.jsonl") or b"").decode().splitlines()
+    lines = (run.read_complete_log("metrics/rank_00.jsonl") or b"").decode().splitlines()
     assert [json.loads(line)["step"] for line in lines] == list(range(30))
     assert {name.rpartition("/")[0] for name in names(run, "metrics/")} == {"metrics/rank_00.jsonl"}
 

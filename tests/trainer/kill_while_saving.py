@@ -49,7 +49,7 @@ def save_until(root: Path, lines: int) -> bool:
 def look(root: Path) -> dict[str, object]:
     newest, damaged = newest_verified(root)
     content = (newest / "weights.pt").read_text()[:1] if newest else ""
-    return {"newest": newest and store.folder_step(newest), "content": content, "damaged": damaged}
+    return {"newest": newest and store.step_of_folder(newest), "content": content, "damaged": damaged}
 
 
 def main(folder: Path) -> None:

@@ -47,7 +47,7 @@ def warm_up(parallel: Parallel, recipe: Recipe, config: TrainConfig, source: Dat
     checks.check_count(num_items, "loss()")
     checks.check_counts_agree(counted, num_items)
     phases.enter("backward")
-    first_backward(parallel, recipe, loss, counted=counted is not None)
+    run_first_backward(parallel, recipe, loss, counted=counted is not None)
     del loss  # free the loss because not every parallel.kind runs a backward pass here
     if held_out is not None:  # measure it as a validation does, so that an error appears now and not a day later
         batch = BatchCopier(group.device).finish_copy(held_out.batch)
@@ -67,7 +67,7 @@ def read_batch(
     return batches[0]
 
 
-def first_backward(parallel: Parallel, recipe: Recipe, loss: Tensor, counted: bool) -> None:
+def run_first_backward(parallel: Parallel, recipe: Recipe, loss: Tensor, counted: bool) -> None:
     """Run the first batch's backward pass. counted: whether count() returned the number of items"""
     title = "model: the backward pass failed on the first batch"
     try:

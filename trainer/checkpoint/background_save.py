@@ -131,7 +131,7 @@ class BackgroundSaver:
     def _finish_last_save(self) -> float:
         """Wait on all ranks for the current save. Return the seconds that rank 0 waited for its disk; 0.0 on others."""
         self._phases.enter("write" if self._group.is_first else "save")
-        waited_s = self._group.run_on_rank(0, self._wait_until_written, self._phases.go_on)
+        waited_s = self._group.run_on_rank(0, self._wait_until_written, self._phases.restart_clock)
         self._phases.enter("save")
         self.report_finished_save()
         return waited_s or 0.0

@@ -72,7 +72,7 @@ def save_checkpoint(
         flush_folder(root.parent)
     remove_leftovers(root)
     newly_measured = val_loss is not None and val_loss_of(target) is None
-    if replaces or newly_measured or not target.exists() or find_problem(target) is not None:
+    if replaces or newly_measured or not target.exists() or find_checkpoint_problem(target) is not None:
         _write_checkpoint(target, step, files, val_loss)
     with contextlib.suppress(OSError):  # the new checkpoint is safe, and the next save tries again to remove the rest
         _remove_old_checkpoints(root, keep, keep_every_steps, set(damaged) - {target.name})
@@ -144,7 +144,7 @@ def _remove_old_checkpoints(root: Path, keep: int, keep_every_steps: int | None,
         _update_link(best, root / BEST)
     stay = {*sound[:keep], best, *unread}
     for folder in folders:
-        is_milestone = keep_every_steps is not None and folder_step(folder) % keep_every_steps == 0
+        is_milestone = keep_every_steps is not None and step_of_folder(folder) % keep_every_steps == 0
         if folder.name in damaged or not (folder in stay or is_milestone):
             _remove_checkpoint(folder)
     remove_leftovers(root)
@@ -181,7 +181,7 @@ def remove_leftovers(root: Path) -> None:
     Raises OSError, and deletes nothing, if an intact checkpoint cannot be moved back into place.
     """
     for path in root.glob(f"{TEMPORARY}*{REPLACED}"):
-        _restore_replaced(root / step_folder_name(folder_step(path)))
+        _restore_replaced(root / step_folder_name(step_of_folder(path)))
     for path in root.glob(f"{TEMPORARY}*"):
         if path.is_symlink():
             path.unlink(missing_ok=True)
@@ -199,11 +199,11 @@ def checkpoints_newest_first(root: Path) -> list[Path]:
         return []
     by_step: dict[int, Path] = {}
     for name in sorted(filter(NAMES.fullmatch, listed)):  # a replaced one, whose name starts with a dot, comes first
-        by_step[folder_step(root / name)] = root / name
+        by_step[step_of_folder(root / name)] = root / name
     return [by_step[step] for step in sorted(by_step, reverse=True)]
 
 
-def find_problem(folder: Path) -> str | None:
+def find_checkpoint_problem(folder: Path) -> str | None:
     """Return what is wrong with a checkpoint, or None if it is exactly as saved.
 
     Raises NewerFormatError, and Unreadable for an existing file that cannot be read but may be intact.
@@ -216,7 +216,7 @@ def find_problem(folder: Path) -> str | None:
         entries = {str(name): WriteResult(entry["size"], entry["sha256"]) for name, entry in tree["files"].items()}
         if path := next((name for name in entries if not is_file_name(name)), None):
             return f"{MANIFEST} names {path[:100]!r}, which is not a file in that folder"
-        if tree["step"] != folder_step(folder):
+        if tree["step"] != step_of_folder(folder):
             return f"{MANIFEST} belongs to step {tree['step']}"
     except NOT_THERE as error:
         return f"{MANIFEST} cannot be read ({error.strerror})"
@@ -234,7 +234,7 @@ def find_problem(folder: Path) -> str | None:
 def _describe_difference(path: Path, expected: WriteResult) -> str | None:
     """Describe how a file differs from its manifest entry, or None if it matches. Raises Unreadable."""
     try:
-        actual = read_with_retries(lambda file: _as_written(file, expected.size), path)
+        actual = read_with_retries(lambda file: _measure_file(file, expected.size), path)
     except NOT_THERE as error:
         return f"{path.name} cannot be read ({error.strerror})"
     except untrusted_files.Unreadable as error:
@@ -244,14 +244,14 @@ def _describe_difference(path: Path, expected: WriteResult) -> str | None:
     return None if actual == expected else f"{path.name} is corrupt: its checksum differs from the saved one"
 
 
-def _as_written(path: Path, size: int) -> WriteResult:
+def _measure_file(path: Path, size: int) -> WriteResult:
     """Return size and hash of a file. A file of the wrong size is not read in full and has no hash."""
-    with open_own(path) as file:
+    with open_own_file(path) as file:
         actual_size = os.fstat(file.fileno()).st_size
         return WriteResult(actual_size, sha256_of(file) if actual_size == size else "")
 
 
-def open_own(path: Path) -> BinaryIO:
+def open_own_file(path: Path) -> BinaryIO:
     """Open a regular file. Raises OSError for I/O errors, and untrusted_files.Unreadable for any other kind of file."""
     try:
         return untrusted_files.open_regular(path, follow=False)
@@ -260,13 +260,13 @@ def open_own(path: Path) -> BinaryIO:
 
 
 def read_manifest(path: Path) -> bytes:
-    """Return the content of a manifest. Raises like open_own(), and untrusted_files.Unreadable if it is too large."""
-    with open_own(path) as file:
+    """Return a manifest's content. Raises like open_own_file(), or untrusted_files.Unreadable if it is too large."""
+    with open_own_file(path) as file:
         content = file.read(LARGEST_MANIFEST + 1)
     if len(content) > LARGEST_MANIFEST:
         raise untrusted_files.Unreadable(path, "is larger than 64 MiB")
     return content
 
 
-def folder_step(folder: Path) -> int:
+def step_of_folder(folder: Path) -> int:
     return int(folder.name.removeprefix(TEMPORARY).removeprefix(PREFIX).removesuffix(REPLACED))

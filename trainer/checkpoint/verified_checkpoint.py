@@ -93,9 +93,9 @@ def newest_verified(root: Path, group: RankGroup) -> VerifiedCheckpoint | None:
     """
     folders, why = _try_read(partial(store.checkpoints_newest_first, root))
     _require_all_read(why, group)
-    mine = {store.folder_step(folder): folder for folder in folders or ()}
+    mine = {store.step_of_folder(folder): folder for folder in folders or ()}
     damaged: list[str] = []
-    while (newest := _newest_of_all(max(mine, default=-1), group)) is not None:
+    while (newest := _newest_step_and_rank(max(mine, default=-1), group)) is not None:
         step, rank = newest
         folder = mine.pop(step, root / store.step_folder_name(step))
         is_newer, problem = _read_on_rank(rank, partial(_verify_checkpoint, folder), group) or (False, "")
@@ -116,7 +116,7 @@ def newest_verified(root: Path, group: RankGroup) -> VerifiedCheckpoint | None:
     return None
 
 
-def _newest_of_all(mine: int, group: RankGroup) -> tuple[int, int] | None:
+def _newest_step_and_rank(mine: int, group: RankGroup) -> tuple[int, int] | None:
     """Return (step, rank) of the newest checkpoint that is not yet verified. mine: newest step on this rank, or -1"""
     group.phases.enter("exchange")
     steps = [int(step) for step in group.gather(torch.tensor([mine]))]
@@ -128,7 +128,7 @@ def _newest_of_all(mine: int, group: RankGroup) -> tuple[int, int] | None:
 def _verify_checkpoint(folder: Path) -> tuple[bool, str]:
     """Return whether a checkpoint has a newer format, and what is wrong with it, if anything."""
     try:
-        return False, store.find_problem(folder) or ""
+        return False, store.find_checkpoint_problem(folder) or ""
     except store.NewerFormatError as error:
         return True, str(error)
 
@@ -136,7 +136,7 @@ def _verify_checkpoint(folder: Path) -> tuple[bool, str]:
 def _read_on_rank(rank: int, read: Callable[[], T], group: RankGroup) -> T | None:
     """Return what `rank` reads, or None on others, which wait. Raises StorageLost on all ranks if it cannot be read."""
     group.phases.enter("read" if group.rank == rank else "exchange")
-    content, why = group.run_on_rank(rank, partial(_try_read, read), group.phases.go_on) or (None, "")
+    content, why = group.run_on_rank(rank, partial(_try_read, read), group.phases.restart_clock) or (None, "")
     group.phases.enter("restore")
     _require_all_read(why, group)
     return content
@@ -170,7 +170,7 @@ def _read_checkpoint_file(path: Path) -> io.BytesIO:
 
 
 def _read_into_memory(path: Path) -> io.BytesIO:
-    with store.open_own(path) as file:
+    with store.open_own_file(path) as file:
         content = zero_filled_file(os.fstat(file.fileno()).st_size)
         if cast(io.BufferedReader, file).readinto(content.getbuffer()) != content.getbuffer().nbytes:
             raise OSError(f"{path} was truncated")

@@ -23,7 +23,7 @@ _BROKEN: Any = object()  # placeholder for a value whose problem is already reco
 def parse_dataclass(tree: object, value_type: type[T]) -> tuple[T | None, list[str]]:
     """Convert `tree`, from json.loads, to `value_type`. Return the instance (None if invalid) and the problems."""
     problems: list[str] = []
-    value = _make_reader(value_type)(tree, "", problems)  # type: ignore[arg-type]  # classes are hashable
+    value = _make_parser(value_type)(tree, "", problems)  # type: ignore[arg-type]  # classes are hashable
     return (None if problems else value), problems
 
 
@@ -43,34 +43,34 @@ def json_key(field: str) -> str:
     return field.rstrip("_")
 
 
-Reader = Callable[[object, str, list[str]], Any]  # (tree, path, problems) -> value
+Parser = Callable[[object, str, list[str]], Any]  # (tree, path, problems) -> value
 
 
 @cache
-def _make_reader(value_type: Any) -> Reader:
+def _make_parser(value_type: Any) -> Parser:
     """Return the function that reads values of a type. Inspecting a type takes longer than reading a value."""
     origin, arguments = get_origin(value_type), get_args(value_type)
     if dataclasses.is_dataclass(value_type):
         hints, names = get_type_hints(value_type), [field.name for field in dataclasses.fields(value_type)]
-        fields = {json_key(name): (name, _make_reader(hints[name])) for name in names}
-        return partial(_read_dataclass, value_type, fields)
+        fields = {json_key(name): (name, _make_parser(hints[name])) for name in names}
+        return partial(_parse_dataclass, value_type, fields)
     if origin in (Union, types.UnionType):
-        return _make_union_reader(arguments)
+        return _make_union_parser(arguments)
     if origin is Literal:
-        return partial(_read_literal, arguments)
+        return partial(_parse_literal, arguments)
     if origin is tuple:
-        return partial(_read_tuple, arguments)
-    return partial(_read_scalar, value_type)
+        return partial(_parse_tuple, arguments)
+    return partial(_parse_scalar, value_type)
 
 
-def _read_literal(words: tuple[Any, ...], tree: object, path: str, problems: list[str]) -> Any:
+def _parse_literal(words: tuple[Any, ...], tree: object, path: str, problems: list[str]) -> Any:
     # compare types first because in Python 1 == True and 1 == 1.0
     if any(type(tree) is type(word) and tree == word for word in words):
         return tree
     return _report_wrong_value(path, "one of " + ", ".join(map(str, words)), tree, problems)
 
 
-def _read_scalar(value_type: Any, tree: object, path: str, problems: list[str]) -> Any:
+def _parse_scalar(value_type: Any, tree: object, path: str, problems: list[str]) -> Any:
     if value_type is float and is_number(tree) and abs(tree) <= sys.float_info.max:
         return float(tree)
     if type(tree) is value_type and value_type is not float:
@@ -83,7 +83,7 @@ def is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _read_tuple(items: tuple[Any, ...], tree: object, path: str, problems: list[str]) -> Any:
+def _parse_tuple(items: tuple[Any, ...], tree: object, path: str, problems: list[str]) -> Any:
     if not isinstance(tree, list):
         return _report_wrong_value(path, "a list", tree, problems)
     if len(items) == 2 and items[1] is Ellipsis:
@@ -91,21 +91,21 @@ def _read_tuple(items: tuple[Any, ...], tree: object, path: str, problems: list[
     if len(tree) != len(items):
         return _report_wrong_value(path, f"a list of {len(items)}", tree, problems)
     return tuple(
-        _make_reader(kind)(item, f"{path}[{i}]", problems)
+        _make_parser(kind)(item, f"{path}[{i}]", problems)
         for i, (item, kind) in enumerate(zip(tree, items, strict=True))
     )
 
 
-def _make_union_reader(members: tuple[Any, ...]) -> Reader:
+def _make_union_parser(members: tuple[Any, ...]) -> Parser:
     variants = [member for member in members if member not in (type(None), Target)]
-    read_only_variant = _make_reader(variants[0]) if len(variants) == 1 else None
-    by_kind = {get_args(get_type_hints(v)["kind"])[0]: _make_reader(v) for v in variants} if len(variants) > 1 else {}
+    read_only_variant = _make_parser(variants[0]) if len(variants) == 1 else None
+    by_kind = {get_args(get_type_hints(v)["kind"])[0]: _make_parser(v) for v in variants} if len(variants) > 1 else {}
 
-    def read_member(tree: object, path: str, problems: list[str]) -> Any:
+    def parse_member(tree: object, path: str, problems: list[str]) -> Any:
         if tree is None and type(None) in members:
             return None
         if Target in members and target.is_target(tree):
-            return _read_target(tree, path, problems)
+            return _parse_target(tree, path, problems)
         if read_only_variant is not None:
             return read_only_variant(tree, path, problems)
         if not isinstance(tree, Mapping):
@@ -117,10 +117,10 @@ def _make_union_reader(members: tuple[Any, ...]) -> Reader:
             )
         return by_kind[kind](tree, path, problems)
 
-    return read_member
+    return parse_member
 
 
-def _read_target(tree: Any, path: str, problems: list[str]) -> Any:
+def _parse_target(tree: Any, path: str, problems: list[str]) -> Any:
     wrong = list(target.find_target_errors(tree, path))
     if "kind" in tree:
         wrong.append(f"{path}: has both kind and {target.KEY}; keep one")
@@ -128,8 +128,8 @@ def _read_target(tree: Any, path: str, problems: list[str]) -> Any:
     return _BROKEN if wrong else Target(tree)
 
 
-def _read_dataclass(
-    value_type: Any, fields: Mapping[str, tuple[str, Reader]], tree: object, path: str, problems: list[str]
+def _parse_dataclass(
+    value_type: Any, fields: Mapping[str, tuple[str, Parser]], tree: object, path: str, problems: list[str]
 ) -> Any:
     if not isinstance(tree, Mapping):
         return _report_wrong_value(path, "an object", tree, problems)

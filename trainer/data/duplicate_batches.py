@@ -58,7 +58,7 @@ class DuplicateBatchCheck:
                 hint="__getitem__ must depend only on its index: the trainer gives each rank different indices",
             )
 
-    def describe_doubt(self) -> str:
+    def undetermined_warning(self) -> str:
         """Return a warning if ranks may have received the same samples, or "". Called at the end, after
         require_different_batches().
         """

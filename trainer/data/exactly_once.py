@@ -90,11 +90,11 @@ class ExactlyOnceCheck:
             raise BrokenInput("some samples were not trained on exactly once", [line], hint)
         return line
 
-    def describe_doubt(self) -> str:
+    def undetermined_warning(self) -> str:
         """Return a line about what the last check could not determine, or ""."""
-        return self._content.describe_doubt()
+        return self._content.undetermined_warning()
 
-    def counts_as_json(self, done: int) -> dict[str, Any]:
+    def counts_to_json_object(self, done: int) -> dict[str, Any]:
         """On rank 0, return all ranks' counts after `done` steps as JSON, for a checkpoint. All ranks call it."""
         seen_N, num_fed, num_padding = self._sum_over_ranks()
         if not self._group.is_first:  # rank 0 writes it

@@ -126,7 +126,7 @@ class TrainingLoader:
             self._next = self._next or self._read_step()
             self._to.start_copy(self._next[0].batch)
 
-    def on_device(self, step: list[MicroBatch]) -> Iterator[Any]:
+    def batches_on_device(self, step: list[MicroBatch]) -> Iterator[Any]:
         """Yield the batches of `step` on the device. Each one is copied while the model processes the previous one."""
         for this, following in zip(step, [*step[1:], None], strict=True):
             batch = self._to.finish_copy(this.batch)
@@ -166,7 +166,7 @@ def read_in_workers(split: Split, slots: Iterable[Slots], config: LoaderConfig, 
         prefetch_factor=config.prefetch,
         persistent_workers=True,
         pin_memory=device.type == "cuda",
-        worker_init_fn=_begin_worker,
+        worker_init_fn=_init_worker,
         generator=torch.Generator(),  # because dropout uses the global generator
     )
 
@@ -194,7 +194,7 @@ def _return_unchanged(value: Any) -> Any:
     return value
 
 
-def _begin_worker(number: int) -> None:
+def _init_worker(number: int) -> None:
     """Initialize a loader worker, to which torch gives one thread. The worker ignores stop signals and dies with its
     rank.
 

@@ -24,7 +24,7 @@ CPU_MODEL_PATTERN = r"^model name\s*:\s*(.*)$"
 DRIVER_VERSION_PATTERN = r"Kernel Module.*?\s(\d+\.[\d.]+)\s"
 
 
-def watch_ranks(group: RankGroup, config: TrainConfig) -> HangWatchdog:
+def compare_ranks_and_watch(group: RankGroup, config: TrainConfig) -> HangWatchdog:
     """Warn about ranks with different software or hardware, and return the hang watchdog."""
     facts, parallel = gather_rank_facts(group), config.parallel
     if group.is_first:

@@ -182,8 +182,8 @@ def parse_environment(environ: Mapping[str, str], needed: Sequence[str] = ()) ->
     if launched and not contradictions:
         unset = [name for name in LAUNCHER_NAMES if name not in contract]
         problems += [f"{name}: not set, but the launcher set {sources}" for name in unset]
-        problems += _out_of_range("RANK", "WORLD_SIZE", contract)
-        problems += _out_of_range("LOCAL_RANK", "LOCAL_WORLD_SIZE", contract)
+        problems += _out_of_range_messages("RANK", "WORLD_SIZE", contract)
+        problems += _out_of_range_messages("LOCAL_RANK", "LOCAL_WORLD_SIZE", contract)
     if problems:
         hint = None
         if contradictions:
@@ -225,7 +225,7 @@ def _parse_value(text: str, kind: str) -> str | Path | int | bool | None:
     return number
 
 
-def _out_of_range(rank: str, size: str, values: Mapping[str, Any]) -> list[str]:
+def _out_of_range_messages(rank: str, size: str, values: Mapping[str, Any]) -> list[str]:
     rank_value, size_value = values.get(rank), values.get(size)
     if rank_value is None or size_value is None or rank_value < size_value:
         return []

@@ -137,7 +137,7 @@ class HangWatchdog:
             raise PeerLost(lost.title, details) from error
 
     def _wait_for_verdict(self, board: StatusBoard) -> str:
-        """Wait for the verdict, which may arrive late on a busy machine, and return it."""
+        """Wait for the verdict and return it. On a busy machine, it may arrive late."""
         was_asked = self._alarmed == self.phases.since
         if not was_asked:
             board.request_verdict()

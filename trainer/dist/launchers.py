@@ -43,12 +43,12 @@ class LauncherVariables:
     gpus: int = 0
 
     @property
-    def numbers_ranks(self) -> bool:
+    def is_rank_numbered(self) -> bool:
         """Return whether the launcher numbered this process. A batch script has SLURM_PROCID but is not a task."""
         return all(self.values.get(name) is not None for name in COUNTERS)
 
     @property
-    def counters_text(self) -> str:
+    def format_counters(self) -> str:
         return " ".join(f"{self.names[name]}={self.values[name]}" for name in COUNTERS)
 
 
@@ -70,15 +70,15 @@ def reconcile_variables(
     counting = [
         _add_derived_values(claim)
         for claim in sorted(claims, key=lambda c: INNERMOST_FIRST.index(c.launcher))
-        if claim.numbers_ranks
+        if claim.is_rank_numbered
     ]
     if environment.get("RANK") is not None and environment.get("WORLD_SIZE") is not None:
         declared = f"RANK={environment['RANK']} WORLD_SIZE={environment['WORLD_SIZE']} are set"
-        same = [claim for claim in counting if _number_same_ranks(environment, claim)]
+        same = [claim for claim in counting if _have_same_rank_numbers(environment, claim)]
         wrong = [
-            f"{declared}, but {claim.launcher} sets {claim.counters_text}"
+            f"{declared}, but {claim.launcher} sets {claim.format_counters}"
             for claim in counting
-            if claim not in same and not _counts_agents(environment, claim, is_under_agent)
+            if claim not in same and not _are_tasks_agents(environment, claim, is_under_agent)
         ]
         return _fill_missing_values(environment, same), wrong, ", ".join(environment)
     if not counting:
@@ -89,11 +89,11 @@ def reconcile_variables(
         half = [f"{claim.launcher} set only {', '.join(claim.names.values())}" for claim in partial]
         return dict(environment), half, ", ".join(environment)
     inner, *outer = counting
-    alike = [claim for claim in counting if _number_same_ranks(inner.values, claim)]
+    alike = [claim for claim in counting if _have_same_rank_numbers(inner.values, claim)]
     wrong = [
-        f"{inner.launcher} sets {inner.counters_text}, but {claim.launcher} sets {claim.counters_text}"
+        f"{inner.launcher} sets {inner.format_counters}, but {claim.launcher} sets {claim.format_counters}"
         for claim in outer
-        if claim not in alike and not _counts_nodes(inner, claim)
+        if claim not in alike and not _are_tasks_nodes(inner, claim)
     ]
     wrong += [
         f"{name}={environment[name]} is set, but {inner.launcher} sets {inner.names[name]}={value}"
@@ -115,35 +115,35 @@ def _find_unset_counters(trusted: str, environment: Mapping[str, Any], claims: S
     present = [name for key, name in zip(COUNTERS, names, strict=True) if key in values]
     if len(present) == len(names):
         return ""
-    if trusted == "jobc" and not any(claim.numbers_ranks and claim.values["WORLD_SIZE"] > 1 for claim in claims):
+    if trusted == "jobc" and not any(claim.is_rank_numbered and claim.values["WORLD_SIZE"] > 1 for claim in claims):
         return ""
     if not present:
         return f"JOBC_LAUNCHER={trusted}, but found neither {' nor '.join(names)}"
     return f"JOBC_LAUNCHER={trusted}, but found {present[0]}, but no {(set(names) - set(present)).pop()}"
 
 
-def _number_same_ranks(values: Mapping[str, Any], claim: LauncherVariables) -> bool:
+def _have_same_rank_numbers(values: Mapping[str, Any], claim: LauncherVariables) -> bool:
     """Return whether both number the same ranks. On one node, LOCAL_WORLD_SIZE distinguishes agents from ranks."""
     sizes = [mapping.get("LOCAL_WORLD_SIZE") for mapping in (values, claim.values)]
     alike = sizes[0] == sizes[1] or None in sizes
     return alike and all(values[name] == claim.values[name] for name in COUNTERS)
 
 
-def _counts_agents(environment: Mapping[str, Any], claim: LauncherVariables, is_under_agent: bool) -> bool:
+def _are_tasks_agents(environment: Mapping[str, Any], claim: LauncherVariables, is_under_agent: bool) -> bool:
     """Return whether the launcher's tasks are agents, as in `srun torchrun`, that started LOCAL_WORLD_SIZE ranks."""
     local_size = environment.get("LOCAL_WORLD_SIZE") or 0
     in_order = environment.get("GROUP_RANK") == claim.values["RANK"]
     return bool(environment["WORLD_SIZE"] == claim.values["WORLD_SIZE"] * local_size and (is_under_agent or in_order))
 
 
-def _counts_nodes(inner: LauncherVariables, outer: LauncherVariables) -> bool:
+def _are_tasks_nodes(inner: LauncherVariables, outer: LauncherVariables) -> bool:
     """Return whether tasks of the outer launcher are nodes, as when mpirun in a batch job starts daemons with srun."""
     is_per_node = outer.values.get("LOCAL_WORLD_SIZE", 1) == 1
     return bool(is_per_node and outer.values["WORLD_SIZE"] <= inner.values["WORLD_SIZE"])
 
 
 def _fill_missing_values(environment: Mapping[str, Any], claims: Sequence[LauncherVariables]) -> dict[str, Any]:
-    """Fill in missing values from the claims; the first claim that has a value counts."""
+    """Fill in missing values from the claims; the first claim with a value wins."""
     mappings = (*(claim.values for claim in reversed(claims)), environment)
     return {name: value for mapping in mappings for name, value in mapping.items()}
 

@@ -24,7 +24,7 @@ class Phases:
 
     place:      (step, number of phase changes in it). Ranks at the same point have the same place, and a rank with a
                 smaller place is behind. Step 0 is everything before the first step of this attempt.
-    since:      when the phase began, or when go_on() was last called.
+    since:      when the phase began, or when restart_clock() was last called.
     part_since: when the step, validation, save or part of the build began.
     moved:      time of the last sign of progress, which may be the beginning of the phase.
     known:      phases that occurred in earlier steps and parts. A phase that runs for the first time may compile.
@@ -43,7 +43,7 @@ class Phases:
         self.place = (step, 0)
 
     def enter(self, phase: Phase) -> None:
-        self.go_on()
+        self.restart_clock()
         self._seen.add(self.phase)
         self.phase = phase
         self.place = (self.place[0], self.place[1] + 1)
@@ -55,7 +55,7 @@ class Phases:
         self._seen.clear()
         self.part_since = self.since
 
-    def go_on(self) -> None:
+    def restart_clock(self) -> None:
         """Record progress and restart the clock of this phase."""
         now = time.perf_counter()
         self._spent[self.phase] = self._spent.get(self.phase, 0.0) + now - self.since

@@ -235,7 +235,7 @@ def join_process_group(
             [_missing_ranks(store, env.world_size), str(error).splitlines()[0]],
         ) from error
     keep_groups_alive()
-    yield RankGroup(env.rank, env.world_size, device, _open_board(env, timeout))
+    yield RankGroup(env.rank, env.world_size, device, _connect_status_store(env, timeout))
     keep_groups_alive()  # including groups created in the meantime
     dist.destroy_process_group()
 
@@ -273,7 +273,7 @@ def _backend_names(device: torch.device) -> str:
     return "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
 
 
-def _open_board(env: RankEnvironment, timeout: timedelta) -> Store | None:
+def _connect_status_store(env: RankEnvironment, timeout: timedelta) -> Store | None:
     """Open a separate connection to the store, so that its operations do not queue behind those of training."""
     try:
         store = _connect_to_store(env, timeout, serves=False)

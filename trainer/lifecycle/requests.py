@@ -58,8 +58,11 @@ def stop_file(run_dir: Path) -> Path:
 
 
 class SaveRequest:
-    """control/SAVE, which rank 0 reads. If the file exists, the run saves and continues, and the trainer removes the
-    file even if the save fails. A file that cannot be removed counts only once, unless it is changed or replaced."""
+    """The file control/SAVE, which rank 0 reads. If it exists, the run saves and continues.
+
+    The trainer removes the file even if the save fails. A file that cannot be removed causes only one save, unless it
+    is changed or replaced.
+    """
 
     def __init__(self, run_dir: Path) -> None:
         self._file = run_dir / "control" / "SAVE"

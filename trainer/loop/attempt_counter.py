@@ -13,7 +13,7 @@ from ..lifecycle.errors import BrokenInput
 from .metrics import last_step_in_file
 
 
-def record_start(run_dir: Path, limit: int | None) -> None:
+def record_start_or_reject_loop(run_dir: Path, limit: int | None) -> None:
     """Record a start, on rank 0. Raises BrokenInput after `limit` starts in a row without progress (a crash loop)."""
     try:
         newest = store.checkpoints_newest_first(run_dir / "checkpoints")
@@ -21,7 +21,7 @@ def record_start(run_dir: Path, limit: int | None) -> None:
         return  # the error is reported after the rendezvous; without the newest step, there is nothing to compare
     recorded = _read_numbers(run_dir / REACHED, "step")
     reached = max(
-        store.folder_step(newest[0]) if newest else 0,
+        store.step_of_folder(newest[0]) if newest else 0,
         last_step_in_file(run_dir / "metrics" / "rank_00.jsonl"),
         recorded[0] if recorded else 0,
     )

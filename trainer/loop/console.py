@@ -11,14 +11,14 @@ from ..config.schema import kind_of
 def format_startup_banner(training: Training) -> str:
     """Return the startup banner with the job, the hardware and the initial state."""
     config, env, source, group, start = training.config, training.env, training.source, training.group, training.start
-    batch, ranks = config.batch, format_count(group.world_size, "rank")
+    batch, ranks = config.batch, count_with_noun(group.world_size, "rank")
     nodes = env.nodes or max(env.world_size // env.local_world_size, 1)
     cpu_capability = torch.backends.cpu.get_cpu_capability()
     rows = {
         "job": config.job,
         "run": env.run_id or str(training.run_dir),
         "attempt": f"{env.attempt or 0}, {'resumed from' if start.step else 'step 0,'} {start.words}",
-        "world": f"{ranks} on {format_count(nodes, 'node')}, {config.parallel.kind}",
+        "world": f"{ranks} on {count_with_noun(nodes, 'node')}, {config.parallel.kind}",
         "device": device_name(group.device),
         "threads": f"{config.threads_per_rank} per rank, CPU capability {cpu_capability}",
         "model": f"{kind_of(config.model)}, {training.num_parameters:,} parameters, {config.loop.precision}",
@@ -51,7 +51,7 @@ def format_score(kind: str, score: float) -> str:
     return f"{kind.replace('_per_', '/')} {score:.3f}"
 
 
-def format_count(count: int, noun: str) -> str:
+def count_with_noun(count: int, noun: str) -> str:
     """Format a count: 1 rank, 2 ranks."""
     return f"{count:,} {noun}{'s' * (count != 1)}"
 

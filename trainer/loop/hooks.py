@@ -79,7 +79,7 @@ class Hooks:
         line = training.proof.after_step(done) or (training.proof.verify_epoch(done) if is_last else "")
         if training.group.is_first:
             print_unless_empty(line)
-            print_unless_empty(training.proof.describe_doubt() if is_last else "")
+            print_unless_empty(training.proof.undetermined_warning() if is_last else "")
 
     def validate_save_stop(self, done: int, requests: StopAndSaveRequests) -> int | None:
         """After `done` steps, validate and save if due. Return the exit code if the run ends before its last step.
@@ -184,7 +184,7 @@ class Hooks:
         phases.begin_part("metrics")
         self.progress.file.flush()  # a run resumed from this checkpoint finds the metrics of all earlier steps
         phases.enter("save")  # after the flush, so that a rank that hangs in the flush is behind the others
-        training.parts["data"] = training.proof.counts_as_json(done)
+        training.parts["data"] = training.proof.counts_to_json_object(done)
         files = partial(checkpoint_files, done, training.parallel, training.config, training.group, training.parts)
         self.is_saved = self.saver.save(done, files, val_loss, wait)
         self.progress.after_save(time.perf_counter() - phases.part_since)

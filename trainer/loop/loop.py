@@ -15,7 +15,7 @@ import math
 from ..build.build import Training
 from ..build.garbage_collection import collect_garbage, stop_automatic_collection
 from ..config.schema import optimizer_schedule
-from ..dist.compare_ranks import watch_ranks
+from ..dist.compare_ranks import compare_ranks_and_watch
 from ..dist.hang_watch import HangWatchdog
 from ..lifecycle.exit_rank import print_error_once
 from ..lifecycle.requests import StopSignals
@@ -23,7 +23,7 @@ from ..recipe.module_state import SavedBuffers, preserve_buffers
 from ..recipe.optimizer import learning_rate_at_step
 from .console import format_startup_banner
 from .hooks import Hooks, print_unless_empty
-from .nonfinite import require_items, skip_reason
+from .nonfinite import require_counted_items, skip_reason
 from .step_sums import StepResult, StepSums, StopAndSaveRequests, loss_divisor
 from .stragglers import GpuTimer
 
@@ -34,7 +34,7 @@ def run_training(training: Training, signals: StopSignals, watch: HangWatchdog |
 
     watch: the watchdog that was started before the build; None = start one.
     """
-    watch = watch or watch_ranks(training.group, training.config)
+    watch = watch or compare_ranks_and_watch(training.group, training.config)
     training.phases.begin_part("metrics")
     training.phases.take_times()  # discard the times recorded during the build
     if training.group.is_first:
@@ -89,7 +89,7 @@ def train_step(training: Training, step: int, requests: StopAndSaveRequests) -> 
     sums = StepSums(training, step, micro_batches, requests)
     buffers = SavedBuffers(parallel.module, is_active=may_skip)
 
-    for number, batch in enumerate(loader.on_device(micro_batches)):
+    for number, batch in enumerate(loader.batches_on_device(micro_batches)):
         is_last = number == len(micro_batches) - 1
         phases.enter("forward")
         with preserve_buffers(parallel.module, sums.is_padding(number)), parallel.pass_context(is_last):
@@ -108,7 +108,7 @@ def train_step(training: Training, step: int, requests: StopAndSaveRequests) -> 
     norm_on_device = parallel.gradient_norm()
     norm = None if norm_on_device is None else float(norm_on_device)  # the only device sync in a step
     totals = read_totals()
-    require_items(training, step, totals)
+    require_counted_items(training, step, totals)
 
     # schedule, clip, step: update() calls optimizer.step() and zero_grad(), which depend on the kind of parallelism
     # (parallel/stepper.py, parallel/zero.py). If the loss or norm is NaN or Inf, only DeepSpeed changes anything.

@@ -15,7 +15,7 @@ from .step_sums import StepSums, StepTotals
 LOWER_RATE = "try a lower optim.lr or optim.clip_norm in a new run from the newest checkpoint (--fork, from step 0)"
 
 
-def require_items(training: Training, step: int, totals: StepTotals) -> None:
+def require_counted_items(training: Training, step: int, totals: StepTotals) -> None:
     """Raise BrokenInput if the step has no items to train on and on_nan=stop."""
     if totals.items <= 0 and training.config.loop.on_nan == "stop":
         hint = "loop.on_nan=skip skips such steps; or use a larger batch"

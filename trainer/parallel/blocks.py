@@ -19,11 +19,11 @@ from ..lifecycle.errors import BrokenInput
 
 
 def find_blocks(model: nn.Module, classes: Sequence[str] = ()) -> list[nn.Module]:
-    """Return the modules of these classes, outermost first; if no classes are given, return named_blocks(). Raises
+    """Return the modules of these classes, outermost first; if no classes are given, return declared_blocks(). Raises
     BrokenInput if the model has no module of one of the classes.
     """
     if not classes:
-        return named_blocks(model)
+        return declared_blocks(model)
     inner = [module for module in model.modules() if module is not model]
     if missing := sorted({*classes} - {type(module).__name__ for module in inner}):
         available = sorted({type(module).__name__ for module in inner} - {type(model).__name__})
@@ -32,7 +32,7 @@ def find_blocks(model: nn.Module, classes: Sequence[str] = ()) -> list[nn.Module
     return [module for module in inner if type(module).__name__ in classes]
 
 
-def named_blocks(model: nn.Module) -> list[nn.Module]:
+def declared_blocks(model: nn.Module) -> list[nn.Module]:
     """Return the blocks that the model lists, or []. An attribute `blocks` may be something else, such as a number."""
     blocks = getattr(model, "blocks", ())
     listed = blocks if isinstance(blocks, (list, tuple, nn.ModuleList, nn.Sequential)) else ()

@@ -180,7 +180,7 @@ def modules_to_shard(model: nn.Module, sharding: FsdpConfig) -> list[nn.Module]:
     if sharding.auto_wrap_policy == "NO_WRAP":
         return []
     if sharding.auto_wrap_policy == "SIZE_BASED_WRAP":
-        return list(_large_enough(model, sharding.min_num_params))
+        return list(_large_enough_modules(model, sharding.min_num_params))
     return find_blocks(model, sharding.transformer_layer_cls_to_wrap)[::-1]
 
 
@@ -189,12 +189,12 @@ def unsharded_tensor(value: Any) -> Any:
     return value.full_tensor() if isinstance(value, DTensor) else value
 
 
-def _large_enough(module: nn.Module, min_num_params: int) -> Iterator[nn.Module]:
+def _large_enough_modules(module: nn.Module, min_num_params: int) -> Iterator[nn.Module]:
     """Yield the descendants that have at least min_num_params parameters, inner ones first. The parameters of a yielded
     module are not counted again for the modules that contain it.
     """
     for child in module.children():
-        inner = list(_large_enough(child, min_num_params))
+        inner = list(_large_enough_modules(child, min_num_params))
         yield from inner
         wrapped = {parameter for descendant in inner for parameter in descendant.parameters()}
         if sum(p.numel() for p in child.parameters() if p not in wrapped) >= min_num_params:

@@ -1,4 +1,4 @@
-"""Restore a model's buffers, such as BatchNorm's running means, which change even in a skipped step, and its mode."""
+"""Restore a model's mode and buffers. Buffers, such as BatchNorm's running means, change even in a skipped step."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

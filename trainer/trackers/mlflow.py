@@ -16,7 +16,7 @@ TAG = "jobc.run_id"
 
 
 class MlflowRun:
-    """One run, which later attempts find by its tag. client: an mlflow.MlflowClient"""
+    """One MLflow run. Later attempts of the job find it by its tag. client: an mlflow.MlflowClient"""
 
     def __init__(self, client: Any, run_id: str) -> None:
         self._client, self._run_id = client, run_id

@@ -66,13 +66,13 @@ def _encode_varint(value: int) -> bytes:
     return bytes([*parts, value])
 
 
-def _table_entry(byte: int) -> int:
+def _crc_table_entry(byte: int) -> int:
     for _ in range(8):
         byte = byte >> 1 ^ (POLYNOMIAL if byte & 1 else 0)
     return byte
 
 
-TABLE = tuple(_table_entry(byte) for byte in range(256))
+TABLE = tuple(_crc_table_entry(byte) for byte in range(256))
 
 
 def masked_crc32c(content: bytes) -> bytes:

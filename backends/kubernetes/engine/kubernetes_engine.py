@@ -102,7 +102,7 @@ class KubernetesEngine(StorageReadingEngine, StartingEngine):
         text = "first delete the pods and logs that an ended run of this job left in the cluster"
         parser.add_argument("--replace", action="store_true", help=text)
 
-    def begin(self, options: argparse.Namespace) -> int | None:
+    def check_before_start(self, options: argparse.Namespace) -> int | None:
         if self.job.settings.get("storage") == "node" and (options.resume or options.fork):
             title = "this job's runs are deleted with their pods, so there is nothing to resume"
             hint = "to keep runs, put storage.root on a mounted claim, or set storage.run=object"
@@ -120,11 +120,11 @@ class KubernetesEngine(StorageReadingEngine, StartingEngine):
             new.keep()
             print(run.path)
             return 0
-        cluster = self._own_cluster()
+        cluster = self._cluster_of_artifact()
         leftovers = cluster.list_companions()  # before find_object(), so that a job that starts later is not included
-        found = _ended_object(cluster, before.keys.get("uid", "") if before is not None else "", options.replace)
+        found = _replaceable_object(cluster, before.keys.get("uid", "") if before is not None else "", options.replace)
         fork_of = Path(init_from).name if new.attempt == 0 else ""
-        submitted = SubmittedValues.read(run.path).as_variable()
+        submitted = SubmittedValues.read(run.path).encode_for_variable()
         purpose = PodPurpose("train", run.id, fork_of, code=code, submitted=submitted)
         creator = ObjectCreator(cluster, self.job.artifact)
         creator.require_accepted(purpose)
@@ -155,7 +155,7 @@ class KubernetesEngine(StorageReadingEngine, StartingEngine):
     # ---- checking
 
     def smoke(self, place: Place) -> int:
-        lines, is_good = self._run_trial(place, self._own_cluster(), "smoke")
+        lines, is_good = self._run_trial(place, self._cluster_of_artifact(), "smoke")
         for node, line in lines:
             print(f"{node}: {line}")
         return 0 if is_good else 1
@@ -165,7 +165,7 @@ class KubernetesEngine(StorageReadingEngine, StartingEngine):
         parser.add_argument("--queue-only", action="store_true", help=text)
 
     def preflight(self, place: Place, options: argparse.Namespace) -> int:
-        cluster = self._own_cluster()
+        cluster = self._cluster_of_artifact()
         why = ObjectCreator(cluster, self.job.artifact).rejection_reason(PodPurpose("preflight"))
         if why:
             print(f"FAIL  the cluster rejects the job in {cluster.target}: {one_line(why)}")
@@ -195,7 +195,9 @@ class KubernetesEngine(StorageReadingEngine, StartingEngine):
         record = newest_record(run) if run is not None else None
         if run is None or record is None or self.observed_state(run).state != LIVE:
             with StoragePods(self.job, self._start_timeout_s) as pods:
-                return run_attached_to_terminal(pods.command_in_pod(self._own_cluster(), *words, options=terminal))
+                return run_attached_to_terminal(
+                    pods.command_in_pod(self._cluster_of_artifact(), *words, options=terminal)
+                )
         pod = next((pod for pod in reversed(running_pods(self.pods(record))) if pod.node == node), None)
         if pod is None:
             raise Failure(f"node {node} of run {run.id} has no running pod", "jobctl status prints the reason")
@@ -207,7 +209,7 @@ class KubernetesEngine(StorageReadingEngine, StartingEngine):
         return isinstance(code, dict) and code.get("kind") == "snapshot"
 
 
-def _ended_object(cluster: Cluster, uid: str, may_replace: bool) -> FoundObject:
+def _replaceable_object(cluster: Cluster, uid: str, may_replace: bool) -> FoundObject:
     """Return the job's object, if there is one. Raises Failure if the object has not ended or may not be replaced.
 
     uid: the uid of the run's previous object, which may always be replaced

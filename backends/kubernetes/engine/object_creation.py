@@ -37,7 +37,7 @@ class PodPurpose(NamedTuple):
     payload: `train`, `smoke`, `preflight` or `shell`
     suffix: appended to every name
     fork_of: ID of the run from whose checkpoint the new run starts
-    submitted: arguments and variables given to `jobctl submit`, as SubmittedValues.as_variable() returns them
+    submitted: arguments and variables given to `jobctl submit`, as SubmittedValues.encode_for_variable() returns them
     code: packed copy of the user's code to send to the pods, or None to send no copy
     """
 

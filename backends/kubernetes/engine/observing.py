@@ -85,12 +85,12 @@ class ObservingEngine(RecordEngine):
         except Failure as failure:
             print_failure(failure)
 
-    def job_end(self, record: Record) -> tuple[int, str]:
+    def job_exit_code_and_reason(self, record: Record) -> tuple[int, str]:
         """Return the exit code from the object's conditions or, if it is not there, the pods' worst one; the reason."""
         code = self._condition_exit_code(record)
         if code is None:
             code = worst_code([pod.exit for pod in self.pods(record) if pod.exit is not None]) or 1
-        return code, self._end_reason(record)
+        return code, self._recorded_end_reason(record)
 
     def _condition_exit_code(self, record: Record) -> int | None:
         conditions = self._conditions.get(record.path, ())
@@ -101,7 +101,7 @@ class ObservingEngine(RecordEngine):
         match = re.search("exit code ([0-9]{1,18}) matching", "\n".join(map("\t".join, conditions)))
         return int(match.group(1)) if match else None
 
-    def _end_reason(self, record: Record) -> str:
+    def _recorded_end_reason(self, record: Record) -> str:
         lines = read_text(record.run.path / FIRST_FAILURE).split("\n")
         node = lines[0].partition(",")[0]
         ours = [line[6:] for line in lines if line.startswith("jobc: ")]

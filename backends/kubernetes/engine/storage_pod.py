@@ -1,7 +1,7 @@
 """Start extra pods through which this machine accesses the runs' storage. Packed into jobctl; Python 3.8.
 
 In:  a Cluster; the artifact, whose job.json contains a pod with the job's image and mounts.
-Out: one pod in each cluster, which exists until close(). Raises Failure if the pod does not start.
+Out: one pod per cluster, kept until close(). Raises Failure if the pod does not start.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class StorageReadingEngine(ObservingEngine):
         seconds = self.job.settings.get("start_timeout_s")
         return seconds if isinstance(seconds, int) else 600
 
-    def _own_cluster(self, record: Record | None = None) -> Cluster:
+    def _cluster_of_artifact(self, record: Record | None = None) -> Cluster:
         """Return the Cluster of the objects that this artifact creates, for an existing run or for a new one.
 
         Raises Failure.
@@ -62,7 +62,7 @@ class StorageReadingEngine(ObservingEngine):
         if record is not None and self.job.settings.get("storage") != "node":
             words = self._bucket_command(run, "remove") or ["rm", "-rf", "--", self.path_on_nodes(run)]
             try:
-                command = self._storage.command_in_pod(self._own_cluster(record), *words)
+                command = self._storage.command_in_pod(self._cluster_of_artifact(record), *words)
             except Failure as failure:
                 print_failure(failure)
                 return False
@@ -85,12 +85,12 @@ class StorageReadingEngine(ObservingEngine):
         for run in runs if what == "news" and self.job.settings.get("storage") == "shared" else ():
             reading = self.observed_state(run)
             if reading.record is not None and reading.state == GONE and not run.is_stopped:
-                self._read_end(run, reading.record)
+                self._record_end_from_storage(run, reading.record)
 
-    def _read_end(self, run: Run, record: Record) -> None:
+    def _record_end_from_storage(self, run: Run, record: Record) -> None:
         with contextlib.suppress(Failure), StoragePods(self.job, NEWS_S) as pods:
             words = ("bash", "-c", _CODES, "-", self.path_on_nodes(run))
-            answer = self.ask(pods.command_in_pod(self._own_cluster(record), *words))
+            answer = self.ask(pods.command_in_pod(self._cluster_of_artifact(record), *words))
             codes = [code for line in answer.text.split() for code in [number_or_none(line)] if code is not None]
             if answer.code == 0 and len(codes) == self.cluster(record).target.nodes:
                 self.record_end_from_node_codes(run, codes)
@@ -149,7 +149,7 @@ class StorageReadingEngine(ObservingEngine):
                     if is_wanted and pod.phase != "Pending" and pod.name not in names:
                         names.add(pod.name)
                         words = ("logs", "--follow", "--prefix", f"--tail={tail}", "--container=node", pod.name)
-                        followed.start_client(cluster.kubectl_command(*words), _shorter_prefix)
+                        followed.start_client(cluster.kubectl_command(*words), _shorten_prefix)
                 if not is_live:
                     break
                 time.sleep(LOOK_S)
@@ -177,7 +177,7 @@ class StorageReadingEngine(ObservingEngine):
             words = self._bucket_command(record.run, "cat", file)
             errors = "kept" if words else "dropped"
             with StoragePods(self.job, self._start_timeout_s) as made:
-                path, own = f"{self.path_on_nodes(record.run)}/{file}", self._own_cluster(record)
+                path, own = f"{self.path_on_nodes(record.run)}/{file}", self._cluster_of_artifact(record)
                 command = made.command_in_pod(own, *(words or ["cat", path]))
                 is_printed = print_client_output(command, tail=request.tail, errors=errors) == 0
                 if not is_printed and not words:
@@ -198,7 +198,7 @@ def _require_access(cluster: Cluster, pod: str, path: str) -> None:
         raise Failure(f"cannot read the storage through pod {pod}: {one_line(answer.errors.strip())}")
 
 
-def _shorter_prefix(line: bytes) -> bytes:
+def _shorten_prefix(line: bytes) -> bytes:
     """Return a line of `kubectl logs --prefix` with the node rank as its prefix."""
     return _PREFIX.sub(rb"\1: ", line, 1)
 

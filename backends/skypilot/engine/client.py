@@ -46,7 +46,7 @@ class SkypilotClient(RecordEngine):
     def status_of(self, cluster: str) -> str:
         """Return a cluster's status (UP, STOPPED or INIT), or "" if the cluster does not exist.
 
-        The status is refreshed first, because a cluster may stop by itself.
+        The status is refreshed first, because a cluster may stop without a request (autostop, preemption).
         """
         table = self.run_sky_for_json("status", "--refresh", "--output", "json", cluster)
         return next((str(row.get("status", "")) for row in status_rows(table)), "").rpartition(".")[2]
@@ -55,7 +55,7 @@ class SkypilotClient(RecordEngine):
         """Return the JSON that sky prints after its log lines, or None if there is none."""
         return last_json(self.run_sky(*words))
 
-    def depot_words(self, run: Run, verb: str, *words: str) -> tuple[list[str], dict[str, str]]:
+    def depot_words_and_environment(self, run: Run, verb: str, *words: str) -> tuple[list[str], dict[str, str]]:
         """Return the depot.py command for a run, and the environment variables that the command needs."""
         store = self.job.settings.get("store")
         environment = {key: str(value) for key, value in store.items()} if isinstance(store, dict) else {}

@@ -77,7 +77,11 @@ def run_node(node: SkypilotNode) -> tuple[int, int]:
         signal.signal(signal.SIGTERM, _raise_sigterm_received)
         attempt = node.join_attempt()
         code = run_launch_sh(node, attempt)
-        return agree_on_exit_codes(node, attempt, code) if node.payload == "train" else remove_passed_check(node, code)
+        return (
+            agree_on_exit_codes(node, attempt, code)
+            if node.payload == "train"
+            else remove_run_of_passed_check(node, code)
+        )
     except SigtermReceived:
         return PREEMPTED, KILLED
     except (NodeMustNotStart, NodeFailure) as error:
@@ -169,9 +173,9 @@ def worst_node_code(node: SkypilotNode, attempt: int, code: int) -> int:
     if code == DONE and node.rank > 0:
         return code
     run = Run(node.run, attempt)
-    if code == DONE and run.ended_nodes() < nodes:
+    if code == DONE and run.ended_node_count() < nodes:
         code = PEER_LOST
-    return run.worst_exit(code, nodes)
+    return run.worst_recorded_code(code, nodes)
 
 
 def _has_unseen_nodes(run: Run, nodes: int) -> bool:
@@ -180,7 +184,7 @@ def _has_unseen_nodes(run: Run, nodes: int) -> bool:
     return any(node not in seen and not has_ended(run, node) for node in range(nodes))
 
 
-def remove_passed_check(node: SkypilotNode, code: int) -> tuple[int, int]:
+def remove_run_of_passed_check(node: SkypilotNode, code: int) -> tuple[int, int]:
     """Remove the run folder of a check that passed. Return two exit codes, the node's and this process's."""
     if code == DONE and node.rank == 0:
         if node.is_in_bucket:

@@ -85,7 +85,7 @@ def sky_launch_arguments(settings: Mapping[str, Any], launch: LaunchedPayload) -
         "JOBC_ATTEMPT": launch.attempt,
         "JOBC_FORK_OF": launch.fork_of,
     }
-    if submitted := SubmittedValues.read(launch.run.path).as_variable():
+    if submitted := SubmittedValues.read(launch.run.path).encode_for_variable():
         variables[VARIABLE] = submitted
     words += ["--yes", "--detach-run"]
     for name, value in variables.items():

@@ -83,7 +83,7 @@ class SkypilotNode:
     def join_attempt(self) -> int:
         """Wait for all nodes and for the attempt's files. Return the attempt. Raises NodeFailure, NodeMustNotStart."""
         call_or_fail_start(f"create the folder {self.run}", self.run.mkdir, parents=True, exist_ok=True)
-        join = {"shared": self._join_shared, "object": self._join_bucket, "node": self._join_own_disks}
+        join = {"shared": self._join_shared, "object": self._join_bucket, "node": self._join_without_shared_storage}
         attempt = join[self.storage]()
         self.environ["JOBC_ATTEMPT"] = str(attempt)
         init_from = recorded_init_from(self.run)
@@ -107,7 +107,7 @@ class SkypilotNode:
         self._copy_code()
         return attempt
 
-    def _join_own_disks(self) -> int:
+    def _join_without_shared_storage(self) -> int:
         """Join without shared storage. jobctl submit sets the attempt, and the checkpoints are on node 0."""
         attempt = number_or_none(self.environ.get("JOBC_ATTEMPT", "")) or 0
         if self.settings.nodes > 1 and not self.settings.rendezvous_port:  # node 0 cannot publish a port

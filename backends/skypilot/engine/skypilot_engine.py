@@ -72,17 +72,17 @@ class SkypilotEngine(StartingSkypilot):
         with contextlib.suppress(OSError):
             replace_file(saved_output_file(record), "\n".join(lines).encode())
 
-    def job_end(self, record: Record) -> tuple[int, str]:
+    def job_exit_code_and_reason(self, record: Record) -> tuple[int, str]:
         status, lines = self._words.get(record.path, ""), saved_output_lines(record)
         otherwise = PREEMPTED if status == "CANCELLED" else CRASHED
         code = DONE if status == "SUCCEEDED" else worst_output_code(lines) or otherwise
         return code, first_failure_reason(lines, code) or f"SkyPilot reports {status}"
 
-    def end_on_storage(self, record: Record) -> tuple[int, str] | None:
+    def exit_code_and_reason_on_storage(self, record: Record) -> tuple[int, str] | None:
         """Return the exit code and reason recorded on the storage, or None if the job may still run or be recovered."""
         path = record.run.path / "ends" if self.is_in_bucket else Path(self.path_on_nodes(record.run))
         if self.is_in_bucket:
-            command, environment = self.depot_words(record.run, "ends", str(path))
+            command, environment = self.depot_words_and_environment(record.run, "ends", str(path))
             answer = self.ask(command, environment=environment)
             attempt = None if answer.code else number_or_none(answer.text.strip())
         else:
@@ -90,8 +90,8 @@ class SkypilotEngine(StartingSkypilot):
         if attempt is None or attempt < record.attempt:
             return None
         stored_run = Run(path, attempt)
-        code = stored_run.worst_exit(DONE, self.job.nodes)
-        if code == DONE and stored_run.ended_nodes() < self.job.nodes:
+        code = stored_run.worst_recorded_code(DONE, self.job.nodes)
+        if code == DONE and stored_run.ended_node_count() < self.job.nodes:
             return None
         if code in (PEER_LOST, PREEMPTED) and is_managed_job(record):
             return None
@@ -123,7 +123,7 @@ class SkypilotEngine(StartingSkypilot):
             if path.startswith("/") and not (os.path.exists(path) and os.path.samefile(path, run.path)):
                 print(f"  {one_line(path)} on the nodes' storage is kept", flush=True)
         elif newest_record(run) is not None:
-            command, environment = self.depot_words(run, "remove")
+            command, environment = self.depot_words_and_environment(run, "remove")
             if print_client_output(command, environment=environment):
                 return False
         return super().remove_outside_run_folder(run)
@@ -139,9 +139,9 @@ class SkypilotEngine(StartingSkypilot):
                 yield NodeLine(0, f"of cluster {cluster_in_record(record)}", "running", "", progress)
 
     def notes(self, run: Run, state: State) -> Iterator[str]:
-        return self.cost()
+        return self.machine_cost_lines()
 
-    def cost(self) -> Iterator[str]:
+    def machine_cost_lines(self) -> Iterator[str]:
         settings, cluster = self.job.settings, str(self.job.settings.get("cluster", ""))
         now = self.status_of(cluster)
         down = f"{jobctl_command(self.job.artifact, 'stop')} --down"
@@ -156,7 +156,7 @@ class SkypilotEngine(StartingSkypilot):
             if settings.get("idle"):
                 yield str(settings["idle"])
 
-    def logs(self, run: Run) -> tuple[str, str]:
+    def logs_label_and_path(self, run: Run) -> tuple[str, str]:
         return "on the nodes in", self.path_on_nodes(run)
 
     # ---- logs
@@ -189,7 +189,7 @@ class SkypilotEngine(StartingSkypilot):
         run, settings, procs = record.run, self.job.settings, self.job.settings.get("procs")
         node, file = rank // (procs if isinstance(procs, int) else 1), f"logs/{request.name}"
         if self.is_in_bucket and (not request.follow or settings.get("managed")):
-            words, environment = self.depot_words(run, "cat", file)
+            words, environment = self.depot_words_and_environment(run, "cat", file)
             if print_client_output(words, tail=request.tail, environment=environment) == 0:
                 return 0
         path = Path(f"{self.path_on_nodes(run, node)}/{file}")
@@ -227,7 +227,7 @@ class SkypilotEngine(StartingSkypilot):
         """Write the stop mark to the bucket, to storage mounted on this machine, or to the nodes."""
         run, path, settings = record.run, Path(self.path_on_nodes(record.run)), self.job.settings
         if self.is_in_bucket:
-            command, environment = self.depot_words(run, "stop")
+            command, environment = self.depot_words_and_environment(run, "stop")
             answer = self.ask(command, environment=environment)
             if answer.code == 0:
                 self._marked.add(run.path)

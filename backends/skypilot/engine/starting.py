@@ -50,7 +50,7 @@ class StartingSkypilot(SkypilotClient, StartingEngine):
         text = "record the run and print its path, but submit nothing"
         parser.add_argument("--only-prepare", action="store_true", help=text)
 
-    def begin(self, options: argparse.Namespace) -> int | None:
+    def check_before_start(self, options: argparse.Namespace) -> int | None:
         if not options.only_prepare:
             self._require_startable()
         return None

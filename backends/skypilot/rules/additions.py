@@ -10,10 +10,10 @@ from ....compiler.emit.render import evaluate_document
 from ..._shared import kubernetes_fields
 from .. import task
 from ..config import PODS
-from ..finished_task import as_mapping, as_text
+from ..finished_task import mapping_or_empty, text_or_empty
 from ..options import SkypilotOptions
 
-# Fields with a job key of their own, whether or not that key is set.
+# Fields that have a job key, whether or not that key is set.
 _OF_TASK = {
     "name": "name", "num_nodes": "nodes", "workdir": "code", "run": "the words after --", "setup": "backend.setup",
     "envs": "env", "secrets": "secrets", "volumes": "mounts",
@@ -44,7 +44,7 @@ def check_pod_config(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Dia
     typed = {("backend", "config"): options.config, ("backend", "extra", "config"): options.extra.get("config")}
     for path, config in typed.items():
         for section in PODS:
-            tree = as_mapping(as_mapping(config).get(section)).get("pod_config")
+            tree = mapping_or_empty(mapping_or_empty(config).get(section)).get("pod_config")
             for diagnostic in kubernetes_fields.check_pod(tree, (*path, section, "pod_config")):
                 because = "SkyPilot passes the value on unchecked, and Kubernetes ignores it or rejects the pods"
                 yield replace(diagnostic, because=because)
@@ -54,10 +54,10 @@ def check_protected_fields(plan: LaunchPlan, options: SkypilotOptions) -> Iterat
     """JC4600: fields that job keys set. Other additions are allowed."""
     bare = replace(options, extra={}, config={})
     bare_task = evaluate_document(task.task_document(plan, bare), plan, bare, task.artifact_digest(plan))
-    config = as_mapping(bare_task.get("config"))
+    config = mapping_or_empty(bare_task.get("config"))
     config_paths = [path for path in value_paths(config) if path]
     places = {("config", *path): OF_CONFIG[path[0]] for path in config_paths}
-    sent = as_mapping(bare_task.get("file_mounts"))
+    sent = mapping_or_empty(bare_task.get("file_mounts"))
     files: dict[Path, str] = {("file_mounts", target): _sending_key(target, plan, options) for target in sent}
     added: dict[Path, str] = {("file_mounts", target): "mounts" for target in _bucket_targets(options)}
     yield from check_extra_entries(options.extra, {**ALWAYS, **added, **files, **places})
@@ -73,8 +73,11 @@ def _sending_key(target: str, plan: LaunchPlan, options: SkypilotOptions) -> str
 
 def _bucket_targets(options: SkypilotOptions) -> Iterator[str]:
     """Yield the targets of those buckets in `backend.extra` that `mounts` could mount too (mode MOUNT, the default)."""
-    for target, mount in as_mapping(options.extra.get("file_mounts")).items():
-        if "://" in as_text(as_mapping(mount).get("source")) and as_mapping(mount).get("mode", "MOUNT") == "MOUNT":
+    for target, mount in mapping_or_empty(options.extra.get("file_mounts")).items():
+        if (
+            "://" in text_or_empty(mapping_or_empty(mount).get("source"))
+            and mapping_or_empty(mount).get("mode", "MOUNT") == "MOUNT"
+        ):
             yield target
 
 
@@ -87,5 +90,5 @@ def _is_merged(path: Path, config: Mapping[str, Any], options: SkypilotOptions) 
 
 def _value_at(tree: Any, path: Path) -> Any:
     for part in path:
-        tree = as_mapping(tree).get(part, ABSENT)
+        tree = mapping_or_empty(tree).get(part, ABSENT)
     return tree

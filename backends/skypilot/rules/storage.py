@@ -9,7 +9,7 @@ from ....compiler.diagnostics.diagnostic import Diagnostic, Severity
 from ....compiler.plan.launch_plan import LaunchPlan, Mount
 from .. import task
 from ..config import PODS
-from ..finished_task import as_mapping
+from ..finished_task import mapping_or_empty
 from ..options import SkypilotOptions, infra_cloud
 from .infra import requested_infras
 
@@ -49,7 +49,7 @@ def check_duplicate_mount_target(plan: LaunchPlan, options: SkypilotOptions) -> 
     exact = {target for _, _, target in targets}  # JC4600 reports these
     for section in ("volumes", "file_mounts"):
         key = f"backend.extra.{section}"
-        targets += [(f"{key}.{t}", key, t) for t in as_mapping(options.extra.get(section)) if t not in exact]
+        targets += [(f"{key}.{t}", key, t) for t in mapping_or_empty(options.extra.get(section)) if t not in exact]
     owners = {normpath(task.artifact_path_on_node(plan)): "the code"} if plan.code.kind == "git" else {}
     for name, key, target in targets:
         path = normpath(target)

@@ -92,28 +92,28 @@ class BatchAttempt:
 
     def run_attempt(self, srun: list[str]) -> int:
         """Run the tasks and return the job's exit code. srun: the srun command, and those of other groups"""
-        if why := self._skip_reason():
-            return self._record_and_leave(*why)
+        if why := self._skip_code_and_reason():
+            return self._record_and_return_code(*why)
         self._record_job()
         self._link_named_logs()
         try:
             words, *group_words = map(self._task_words, split_steps(srun))
         except Failure as failure:
-            self._record_and_leave(failure.code, failure.title)
+            self._record_and_return_code(failure.code, failure.title)
             raise
         environ = self._task_environment()
         if self.place.job.nodes > 1 and (blind := self._nodes_without_access(environ)):
-            return self._record_and_leave(DATA_BROKEN, self._record_missing_access(blind))
+            return self._record_and_return_code(DATA_BROKEN, self._record_missing_access(blind))
         self._receive_signals(0)
         code = PREEMPTED if self.asked else self._run_groups_and_tasks(words, group_words, environ)
-        start = self._next_start(code)
+        start = self._decide_next_start(code)
         if start:
             self._record_job(reason=f"exit {code}: {MEANING[code]}; requeued")
             if start == "queued" or self._requeue_job(code):
                 return code
         elif self._groups.failure:
-            return self._record_and_leave(CRASHED, self._groups.failure)
-        return self._record_and_leave(code, MEANING[code])
+            return self._record_and_return_code(CRASHED, self._groups.failure)
+        return self._record_and_return_code(code, MEANING[code])
 
     def _link_named_logs(self) -> None:
         """Link the logs to the names in backend.output and backend.stderr. With --here, output goes to the terminal."""
@@ -123,7 +123,7 @@ class BatchAttempt:
             if pattern and not self.is_here and (why := link_log(log, pattern, self.place.project, os.environ)):
                 print(f"warning: {why}", file=sys.stderr)
 
-    def _skip_reason(self) -> tuple[int, str] | None:
+    def _skip_code_and_reason(self) -> tuple[int, str] | None:
         """Return the exit code and the reason if the job must not run although Slurm has started it, else None."""
         if self.run.is_stopped:
             return DONE, "stopped by jobctl stop before it started"
@@ -184,7 +184,7 @@ class BatchAttempt:
             except OSError as error:
                 print(f"error: cannot start the command of a group: {error.strerror}", file=sys.stderr)
                 return CRASHED
-            return self.run.worst_exit(self._run_tasks(words, environ), self.place.job.nodes)
+            return self.run.worst_recorded_code(self._run_tasks(words, environ), self.place.job.nodes)
         finally:
             self._groups.end()
 
@@ -234,7 +234,7 @@ class BatchAttempt:
 
     # ---- the end
 
-    def _next_start(self, code: int) -> str:
+    def _decide_next_start(self, code: int) -> str:
         if self.is_here:
             return ""
         answer = self.engine.ask(["scontrol", "show", "job", self.job_id])
@@ -253,7 +253,7 @@ class BatchAttempt:
         keys = {"job_id": self.job_id, **end, "here": "yes" if self.is_here else ""}
         write_small_file(self.run.path / f"state/job_{self.attempt}", keys=keys)
 
-    def _record_and_leave(self, code: int, reason: str) -> int:
+    def _record_and_return_code(self, code: int, reason: str) -> int:
         """Record the run's end, remove its secrets, and return the exit code."""
         with contextlib.suppress(OSError):  # a full disk
             self._record_job(code, reason)

@@ -1,7 +1,7 @@
 """Run the commands of a heterogeneous job's other groups (backend.groups) next to the ranks. Python 3.8.
 
 In:  an srun command for each group.
-Out: RUN/logs/group_N.log, where N is the group's number, from 1.
+Out: one log for each group: RUN/logs/group_N.log, with N from 1.
 Source: slurm.schedmd.com/heterogeneous_jobs.html; 22.05 to 25.11.
 """
 

@@ -1,7 +1,7 @@
 """Start all points of a sweep as one job array. Each point is a separate run. Packed into jobctl; Python 3.8.
 
 In:  a new run of the sweep, whose job.sbatch starts the array.
-Out: a job array, and RUN/points/N, which is a link to the artifact in point N's run. If this raises Failure, nothing
+Out: a job array, and a link to the artifact of each point's run: RUN/points/N. If this raises Failure, nothing
      was created.
 """
 

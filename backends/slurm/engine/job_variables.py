@@ -1,7 +1,7 @@
 """Translate a task's Slurm variables into jobc's. Called by `jobctl node` and `jobctl container`; Python 3.8.
 
 In:  an srun task's environment, including the variables that batch.py or srun_trial.py set (they override Slurm's).
-Out: the node's JOBC_ variables; LOCAL_RANK with launcher=srun; RUN/state/step, for jobctl stop.
+Out: the node's JOBC_ variables; LOCAL_RANK with launcher=srun; for jobctl stop, the step's ID in RUN/state/step.
 Source: Slurm manual page srun, OUTPUT ENVIRONMENT VARIABLES; 22.05 to 25.11.
 """
 

@@ -76,7 +76,7 @@ def requeue_without_lost_nodes(engine: Engine, folder: Path, job_id: str, nodes:
             script.unlink()
         match = re.search(r"\bExcNodeList=(\S*)", engine.ask(["scontrol", "show", "job", job_id]).text)
         excluded = match[1] if match and match[1] != "(null)" else ""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a requeue ends this job, which then has KillWait (30 s) to finish
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a requeue ends this job: it has KillWait (30 s) to finish
     if engine.ask(["scontrol", "requeue", job_id]).code:
         return False
     if lost:  # only a pending job accepts this; a job that requires a lost node then waits for that node

@@ -83,7 +83,7 @@ class SlurmEngine(StartingEngine):
         self._environment = {"SLURM_CLUSTERS": str(cluster)} if cluster else {}
         self._queue = SlurmQueue(self, self._environment)
 
-    def prepare(self, runs: Sequence[Run]) -> None:
+    def query_runs(self, runs: Sequence[Run]) -> None:
         ids = {job_id.partition("_")[0] for job_id in (_job_id_to_query(_job_file(run)) for run in runs) if job_id}
         self._silent = self._query_squeue(sorted(ids)) if ids else ""
 
@@ -140,7 +140,7 @@ class SlurmEngine(StartingEngine):
                     return node.reason
         path = _job_file(run)
         why = "" if path is None else read_keys(path).get("reason", "")
-        if (run.path / "exit" / str(run.attempt)).is_dir() and run.ended_nodes() < self.job.nodes:
+        if (run.path / "exit" / str(run.attempt)).is_dir() and run.ended_node_count() < self.job.nodes:
             why += "; not every node recorded an exit code: see logs/slurm-*.log"
         return why
 
@@ -196,7 +196,7 @@ class SlurmEngine(StartingEngine):
         parse = dependency_from_after_option
         parser.add_argument("--after", metavar="ID", action="append", default=[], type=parse, help=text)
 
-    def begin(self, options: argparse.Namespace) -> int | None:
+    def check_before_start(self, options: argparse.Namespace) -> int | None:
         """If the job was started with `sbatch job.sbatch` and Slurm has restarted it since, print its run."""
         if options.how == "here" and not os.environ.get("SLURM_JOB_ID"):
             raise Failure("this shell is not in an allocation", "run salloc first, or omit --here", 2)
@@ -327,7 +327,7 @@ class SlurmEngine(StartingEngine):
 
     def _running_allocation(self, run: Run) -> tuple[str, str] | None:
         """Return a running job's ID and node list, or None if the job is not running. Raises Failure."""
-        self.prepare([run])
+        self.query_runs([run])
         if self._silent:
             raise Failure(f"Slurm does not respond: {self._silent}", "sinfo shows whether the controller is up")
         job_id = _job_id_to_query(_job_file(run))
@@ -346,7 +346,7 @@ class SlurmEngine(StartingEngine):
         engine._known, engine._silent = self._known, self._silent
         return engine
 
-    def where(self, run: Run) -> str:
+    def run_name_in_engine(self, run: Run) -> str:
         path = _job_file(run)
         return f"job array {'' if path is None else _valid_job_id(read_keys(path))}"
 

@@ -74,7 +74,7 @@ def check_version_specific_option(plan: LaunchPlan, options: SlurmOptions) -> It
             if not re.fullmatch(LONG, name):
                 continue  # JC4303
             if name not in program.known:
-                yield _unknown_option(program, name, key, title)
+                yield _unknown_option_diagnostic(program, name, key, title)
             elif site < since:
                 because = f"{program.name} has had this option only since Slurm {since}"
                 hint = f"remove {key}, or backend.version={since} if the site has that version"
@@ -84,7 +84,7 @@ def check_version_specific_option(plan: LaunchPlan, options: SlurmOptions) -> It
                 yield Diagnostic("JC4340", title, because, f"remove {key}", key=key)
 
 
-def _unknown_option(program: SlurmProgram, name: str, key: str, title: str) -> Diagnostic:
+def _unknown_option_diagnostic(program: SlurmProgram, name: str, key: str, title: str) -> Diagnostic:
     """Report an unknown option: an error if a known one is similar, otherwise a warning, as a plugin may provide it."""
     for other in PROGRAMS:
         if name in other.known:

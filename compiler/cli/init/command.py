@@ -16,7 +16,7 @@ from ...pipeline.compile import compile_job
 from ...pipeline.types import CompileRequest
 from ...spec.host_list import expand_hostlist
 from ...spec.invalid_value import InvalidValue
-from ...spec.value_types import read_name
+from ...spec.value_types import parse_name
 from ..arguments import Arguments, user_config_folder
 from ..completion import find_group_options
 from ..reporting import OK
@@ -99,7 +99,7 @@ def _first_host(text: str) -> str:
 def _profile_path(name: str, options: frozenset[str]) -> Path:
     """Return the profile's path. Raises CompileError JC1135 if the file exists, and JC1136 for an invalid name."""
     try:
-        read_name(name)
+        parse_name(name)
     except InvalidValue as error:
         title, hint = f"{name!r} is not a valid profile name", f"jobc init {error.values[0]}"
         raise CompileError([Diagnostic("JC1136", title, error.because, hint)]) from None
@@ -132,7 +132,7 @@ def _compilable_profile(
 
 
 def _profile_finding(diagnostic: Diagnostic, given: Sequence[Fact]) -> Diagnostic:
-    """Return a finding about the profile, which is not yet written, that points to the typed word if there is one."""
+    """Return a finding about a profile that is not yet written. It quotes the typed word, if any."""
     word = next((f"{fact.key}={fact.value}" for fact in given if fact.key == diagnostic.key), "")
     return replace(diagnostic, origin=None, title=diagnostic.title + (f" (from {word})" if word else ""))
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from ...spec.value_types import format_duration
 
 Run = Callable[..., "str | None"]  # a command's words -> stdout; None if it does not exist or fails
-PATIENCE_S = 10  # timeout of one lookup: a scheduler that does not respond counts as absent
+PATIENCE_S = 10  # timeout of one lookup: a scheduler that does not respond is treated as absent
 
 
 class Fact(NamedTuple):

@@ -33,7 +33,7 @@ def format_profile(name: str, facts: Sequence[Fact], groups: Sequence[str], drop
     if chosen:
         out += ["", "defaults:"]
         out += [_append_source(f"  - override /{fact.key}: {_format_scalar(fact.value)}", fact.by) for fact in chosen]
-    for key in sorted(tree, key=lambda key: _section_order(key, tree[key])):
+    for key in sorted(tree, key=lambda key: _section_sort_key(key, tree[key])):
         out += ["", *([f"# {_SECTIONS[key]}"] if _SECTIONS.get(key) else []), *_format_key(key, tree[key], 0)]
     shown = [fact for fact in facts if not fact.key]
     notes = [f"#   {comment(fact.value)}  ({comment(fact.by)})" for fact in shown]
@@ -41,7 +41,7 @@ def format_profile(name: str, facts: Sequence[Fact], groups: Sequence[str], drop
     return "\n".join([*out, *(["", "# Also detected:", *notes] if notes else [])]) + "\n"
 
 
-def _section_order(key: str, value: Any) -> tuple[bool, float]:
+def _section_sort_key(key: str, value: Any) -> tuple[bool, float]:
     """Return the sort key: single keys, then sections in the order of _SECTIONS. Other sections come after `queue`."""
     order = list(_SECTIONS)
     return isinstance(value, dict), order.index(key) if key in order else order.index("queue") + 0.5

@@ -21,7 +21,7 @@ from ..explain_and_backends import pop_option, unknown_option_error, usage_error
 from ..find_artifacts import no_artifact_error
 from ..reporting import OK
 from ..terminal import print_lines
-from .job import ExplainedJob, job_from_artifact, job_from_overrides, line_plan_keys, split_into_lines
+from .job import ExplainedJob, job_from_artifact, job_from_overrides, plan_keys_of_line, split_into_lines
 from .line import artifact_containing, explain_line, explain_spec_key, format_columns, plan_key_lines
 
 EXAMPLE = "artifacts/hello/local/launch.sh:12"
@@ -133,7 +133,7 @@ def explain_name(job: ExplainedJob, name: str) -> Iterator[str]:
     elif plan_keys:
         yield name
         yield from plan_key_lines(job, plan_keys)
-        spec_keys = list(job.source_map.spec_keys(line_plan_keys(tuple(plan_keys), f"data at {name}")))
+        spec_keys = list(job.source_map.spec_keys(plan_keys_of_line(tuple(plan_keys), f"data at {name}")))
         for key in spec_keys:
             yield from explain_spec_key(job.source_map, key)
         # the plan keys that are not in the table exist only in the record
@@ -153,7 +153,7 @@ def _dependent_lines(job: ExplainedJob, spec_keys: Sequence[str], plan_keys: Seq
             job.format_written_line(path, number)
             for path, all_keys in sorted(job.source_map.files.items())
             for number, (keys, template) in enumerate(all_keys, 1)
-            if set(line_plan_keys(keys, template)) & set(plan_keys)
+            if set(plan_keys_of_line(keys, template)) & set(plan_keys)
         ]
     else:
         rows = [row for key in spec_keys for row in job.lines_by_key.get(key, ())]

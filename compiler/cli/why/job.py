@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ....runtime.system.frozen_dataclass import dataclass
-from ...artifacts.diff import read_job_record
+from ...artifacts.diff import parse_job_record
 from ...diagnostics.diagnostic import CompileError, Diagnostic
 from ...emit.artifact_dir import read_text_with_line_endings
 from ...emit.job_json import JOB
@@ -45,7 +45,7 @@ class ExplainedJob:
         behind: dict[tuple[str, ...], tuple[str, ...]] = {}
         for path, rows in sorted(self.source_map.files.items()):
             for number, (keys, template) in enumerate(rows, 1):
-                keys = line_plan_keys(keys, template)
+                keys = plan_keys_of_line(keys, template)
                 if keys not in behind:
                     behind[keys] = self.source_map.with_interpolated_keys(self.source_map.spec_keys(keys))
                 for key in behind[keys]:
@@ -53,7 +53,7 @@ class ExplainedJob:
         return found
 
     @cached_property
-    def current_numbers(self) -> dict[str, dict[int | None, tuple[int, bool]]]:
+    def current_line_numbers(self) -> dict[str, dict[int | None, tuple[int, bool]]]:
         """Return path -> line number as compiled -> (line number now, whether unchanged), without removed lines."""
         numbers_by_path = {}
         for path, lines in self.files.items():
@@ -63,9 +63,9 @@ class ExplainedJob:
 
     def format_written_line(self, path: str, was: int) -> str:
         """Return a line that jobc wrote, as it is in the file now."""
-        if was not in self.current_numbers.get(path, {}):
+        if was not in self.current_line_numbers.get(path, {}):
             return f"{self.folder}{path}  edited: a line that depended on it was removed"
-        number, is_same = self.current_numbers[path][was]
+        number, is_same = self.current_line_numbers[path][was]
         line = f"{self.folder}{path}:{number}  {self.files[path][number - 1].strip()}".rstrip()
         return line + ("" if is_same else "  (edited after the compile)")
 
@@ -86,7 +86,7 @@ def match_lines_to_compiled(written: Sequence[str], now: Sequence[str]) -> list[
     return matches
 
 
-def line_plan_keys(keys: tuple[str, ...], template: str) -> tuple[str, ...]:
+def plan_keys_of_line(keys: tuple[str, ...], template: str) -> tuple[str, ...]:
     """Return a line's plan keys. The backend's name is the selected group, not a spec field."""
     return ("spec.backend",) if template in ("data at backend", "data at backend.name") else keys
 
@@ -131,4 +131,4 @@ def job_from_artifact(folder: Path, arguments: Arguments, shown: str = "") -> Ex
 
 def _parse_plan(text: str) -> dict[str, Any]:
     """Return the plan in a job.json. In a sweep directory, this is the plan of the first point."""
-    return read_job_record(json.loads(text), "plan")
+    return parse_job_record(json.loads(text), "plan")

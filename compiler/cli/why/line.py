@@ -11,7 +11,7 @@ from ...diagnostics.origin import Origin
 from ...emit.artifact import PROGRAM
 from ...emit.job_json import JOB
 from ...emit.source_map import PACKED, SEAL, SourceMap
-from .job import ExplainedJob, line_plan_keys, match_lines_to_compiled
+from .job import ExplainedJob, match_lines_to_compiled, plan_keys_of_line
 
 
 def artifact_containing(file: Path) -> Path:
@@ -56,7 +56,7 @@ def explain_line(job: ExplainedJob, path: str, place: str, number: int) -> Itera
         yield "  from     the whole job" if template == SEAL else "  packed   jobc's program for the nodes"
         return
     yield f"  from     {template}"
-    keys = line_plan_keys(keys, template)
+    keys = plan_keys_of_line(keys, template)
     chosen = source_map.chosen.get(path, ())
     if chosen:
         yield f"  file     this version of {path} is chosen by {', '.join(chosen)}"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ...plan.launch_plan import LaunchPlan
 from ...spec.job_spec import JobSpec
 from ..figures import Figures
-from ..limits import SizeFinding, make_warning
+from ..limits import SizeFinding, make_size_finding
 from ..step_time import samples_per_rank_and_step
 
 
@@ -22,11 +22,13 @@ def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFin
         because = "a rank without samples would stall every step, so the trainer exits with an error at startup"
         key = "nodes" if plan.topology.nodes > 1 else "procs" if spec.procs else "gpus"
         hint = _fewer_ranks_hint(samples, spec, plan)
-        yield make_warning("JC2128", f"{samples:,} samples for {ranks:,} ranks", because, hint, key, ranks / samples)
+        yield make_size_finding(
+            "JC2128", f"{samples:,} samples for {ranks:,} ranks", because, hint, key, ranks / samples
+        )
     elif spec.loop.drop_last and samples < batch:
         title = f"{samples:,} samples do not fill one batch of {batch:,}"
         because = "loop.drop_last skips incomplete batches, so the trainer would exit at startup without running a step"
-        yield make_warning("JC2128", title, because, "loop.drop_last=false", "loop.drop_last", batch / samples)
+        yield make_size_finding("JC2128", title, because, "loop.drop_last=false", "loop.drop_last", batch / samples)
 
 
 def _fewer_ranks_hint(samples: int, spec: JobSpec, plan: LaunchPlan) -> str:

@@ -8,7 +8,7 @@ from ...plan.launch_plan import LaunchPlan
 from ...spec.job_spec import JobSpec
 from ...spec.value_types import format_bytes
 from ..figures import Figures, size_text
-from ..limits import SizeFinding, make_warning
+from ..limits import SizeFinding, make_size_finding
 from ..memory_hint import hint_to_fit_on_gpu
 from ..training_length import fewer_checkpoints_hint
 
@@ -25,7 +25,7 @@ def check_memory_exceeds_gpu(figures: Figures, spec: JobSpec, plan: LaunchPlan) 
         *parts, last = ["weights", "gradients", *optional_parts]
         because = f"{', '.join(parts)} and {last} take about {size_text(needs.total)}"
         hint = hint_to_fit_on_gpu(spec, plan, has)
-        yield make_warning("JC2120", title, because, hint, "estimate.gpu_mem", needs.total / has)
+        yield make_size_finding("JC2120", title, because, hint, "estimate.gpu_mem", needs.total / has)
 
 
 def check_resume_exceeds_node_memory(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFinding]:
@@ -36,7 +36,7 @@ def check_resume_exceeds_node_memory(figures: Figures, spec: JobSpec, plan: Laun
         procs = plan.topology.procs
         because = f"a checkpoint contains the whole model, and each of a node's {procs} ranks reads all of it"
         hint = f"mem={format_bytes(math.ceil(1.1 * needs / _GIB) * _GIB)}"
-        yield make_warning("JC2133", title, because, hint, "mem", needs / has)
+        yield make_size_finding("JC2133", title, because, hint, "mem", needs / has)
 
 
 def check_batches_exceed_shared_memory(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFinding]:
@@ -49,7 +49,7 @@ def check_batches_exceed_shared_memory(figures: Figures, spec: JobSpec, plan: La
     hint = f"shm={format_bytes(rounded)}" if fits else "loader.workers=0, so that each rank reads its own samples"
     title = f"batches of {size_text(needed)} do not fit in {format_bytes(has)} of shared memory"
     because = "a node's loader workers use up to this much, and are killed by SIGBUS when /dev/shm is full"
-    yield make_warning("JC2131", title, because, hint, "shm", needed / has)
+    yield make_size_finding("JC2131", title, because, hint, "shm", needed / has)
 
 
 def check_disk_exceeds_free_space(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFinding]:
@@ -60,7 +60,7 @@ def check_disk_exceeds_free_space(figures: Figures, spec: JobSpec, plan: LaunchP
         count = figures.checkpoints
         because = f"up to {count} checkpoints of {size_text(size)} exist at once, {size_text(needed)} in total"
         hint = fewer_checkpoints_hint(spec.checkpoint, figures.schedule, has // size)
-        yield make_warning("JC2126", title, because, hint, "estimate.disk", needed / has)
+        yield make_size_finding("JC2126", title, because, hint, "estimate.disk", needed / has)
 
 
 def check_unit_exceeds_model(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFinding]:

@@ -9,7 +9,7 @@ from ...plan.launch_plan import LaunchPlan
 from ...spec.job_spec import JobSpec
 from ...spec.value_types import format_duration
 from ..figures import ANY_GPU, Figures, size_text
-from ..limits import SizeFinding, make_warning
+from ..limits import SizeFinding, make_size_finding
 
 _AROUND_S = 120  # more than engines add to the grace period: 10 s to exit, and 60 s if Slurm signals early (JC4305)
 _FAR = 3  # saves are reported if they are more frequent or rarer than the best interval by this factor
@@ -32,7 +32,7 @@ def check_training_exceeds_time(figures: Figures, spec: JobSpec, plan: LaunchPla
             reason += f", each attempt is asked to save up to {format_duration(notice_s)} before its limit"
         again = f"the job is requeued at most {attempts - 1} times" if attempts > 1 else ""
         because = f"{reason}, and {again or 'the engine does not requeue the job'}"
-        yield make_warning("JC2123", title, because, hint, "time", takes_s / limit)
+        yield make_size_finding("JC2123", title, because, hint, "time", takes_s / limit)
 
 
 def check_save_exceeds_grace(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFinding]:
@@ -47,7 +47,7 @@ def check_save_exceeds_grace(figures: Figures, spec: JobSpec, plan: LaunchPlan) 
         hint = f"lifecycle.grace={format_duration(longer)}"
         if 0 < limit <= longer + _AROUND_S:
             hint += f" time={format_duration(60 * math.ceil((limit + longer) / 60))}"
-        yield make_warning("JC2121", title, because, hint, "lifecycle.grace", needed_s)
+        yield make_size_finding("JC2121", title, because, hint, "lifecycle.grace", needed_s)
 
 
 def check_suboptimal_interval(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFinding]:
@@ -67,7 +67,7 @@ def check_suboptimal_interval(figures: Figures, spec: JobSpec, plan: LaunchPlan)
         title = f"{key}={spec.checkpoint.every_epochs or configured} is far from optimal"
         because = f"at this failure rate and save time, saving every {best:,} steps loses the least time (Daly 2006)"
         by = max(every / best, best / every)
-        yield make_warning("JC2122", title, because, _best_interval_hint(spec, best, of_epoch), key, by)
+        yield make_size_finding("JC2122", title, because, _best_interval_hint(spec, best, of_epoch), key, by)
 
 
 def _best_interval_hint(spec: JobSpec, best: int, of_epoch: int | None) -> str:

@@ -40,9 +40,9 @@ def launcher_keys(plan: LaunchPlan) -> tuple[str, ...]:
 def config_files(plan: LaunchPlan, render: Render, emitted: Collection[str]) -> Iterator[Artifact]:
     """Yield each of the two files that the job needs, unless the backend has emitted its own version."""
     if plan.launcher == "accelerate" and YAML not in emitted:
-        yield render.chosen(accelerate_yaml(plan, render), of.plan.launcher)
+        yield render.record_choice(accelerate_yaml(plan, render), of.plan.launcher)
     if plan.parallel == "deepspeed" and JSON not in emitted:
-        yield render.chosen(deepspeed_json(plan, render), of.plan.parallel)
+        yield render.record_choice(deepspeed_json(plan, render), of.plan.parallel)
 
 
 def accelerate_yaml(plan: LaunchPlan, render: Render, extra: Mapping[str, Any] | None = None) -> Artifact:

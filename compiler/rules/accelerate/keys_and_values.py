@@ -84,10 +84,10 @@ def check_unknown_key(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, sect
     """JC4602: a key that accelerate or DeepSpeed does not support, or no longer supports."""
     for entry in user_entries(plan, extra, deepspeed_extra, section):
         if entry.rule is None:
-            yield _unknown_key(entry)
+            yield _unknown_key_diagnostic(entry)
 
 
-def _unknown_key(entry: UserEntry) -> Diagnostic:
+def _unknown_key_diagnostic(entry: UserEntry) -> Diagnostic:
     key, engine_name = entry.key, engine_name_and_version(entry.file)
     removed = load_engine_tables()["deepspeed_removed"] if entry.file == "deepspeed" else {}
     if reason := removed.get(".".join(entry.path_in_file)):
@@ -131,16 +131,16 @@ def check_invalid_value(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, se
             continue
         if isinstance(rule, Mapping):
             first = next(iter(section_keys(entry.path_in_file, rule, {})), "NAME")
-            yield _invalid_value(entry, "a mapping", f"remove {entry.key}, or {entry.key}.{first}=…")
+            yield _invalid_value_diagnostic(entry, "a mapping", f"remove {entry.key}, or {entry.key}.{first}=…")
         elif entry.path_in_file == ("gpu_ids",):
             if not is_valid_gpu_ids(value):
-                yield _invalid_value(entry, GPU_IDS_DESCRIPTION, f"{entry.key}={GPU_IDS_EXAMPLE}")
+                yield _invalid_value_diagnostic(entry, GPU_IDS_DESCRIPTION, f"{entry.key}={GPU_IDS_EXAMPLE}")
         elif not is_accepted_value(rule, value):
             (example,) = nearest(str(value), rule_literals(rule), 1) or [example_value(rule)]
-            yield _invalid_value(entry, describe_valid_values(rule), f"{entry.key}={example}")
+            yield _invalid_value_diagnostic(entry, describe_valid_values(rule), f"{entry.key}={example}")
 
 
-def _invalid_value(entry: UserEntry, must_be: str, hint: str) -> Diagnostic:
+def _invalid_value_diagnostic(entry: UserEntry, must_be: str, hint: str) -> Diagnostic:
     value = str(entry.value).lower() if isinstance(entry.value, bool) else repr(entry.value)
     title = f"{entry.key}: {value} is invalid: must be {must_be}"
     because = f"{engine_name_and_version(entry.file)} rejects this value on every rank, or misreads it"

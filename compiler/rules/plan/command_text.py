@@ -97,16 +97,18 @@ def check_shell_syntax(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
         rest = next((i for i, word in enumerate(words) if not _ASSIGNMENT.fullmatch(word)), len(words))
         variables = [f"env.{word}" for word in words[:rest]]
         hint = f"{quote_for_bash(variables)} -- {quote_for_bash(words[rest:])}"
-        yield _shell_error(f"the command begins with an assignment: {assignment[0]!r}", because, hint)
+        yield _shell_error_diagnostic(f"the command begins with an assignment: {assignment[0]!r}", because, hint)
     elif words[:1] and words[0] in _BUILTINS:
-        yield _shell_error(f"{words[0]} is not a program but a command of the shell", because, _wrap_in_shell(words))
+        yield _shell_error_diagnostic(
+            f"{words[0]} is not a program but a command of the shell", because, _wrap_in_shell(words)
+        )
     elif operator := next((word for word in words if word in _OPERATORS), ""):
         because = "the command runs without a shell, so this word would be an argument of the program"
         title = f"the command contains the word {operator!r}"
         yield Diagnostic("JC3015", title, because, _wrap_in_shell(words), key="command", severity=Severity.WARNING)
 
 
-def _shell_error(title: str, because: str, hint: str) -> Diagnostic:
+def _shell_error_diagnostic(title: str, because: str, hint: str) -> Diagnostic:
     return Diagnostic("JC3015", title, because, hint, key="command", judgment=True)
 
 

@@ -116,18 +116,18 @@ def check_visible_devices(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnosti
     if others:
         title = f"{' and '.join(variable.name for variable in (first, *others))} together"
         because = "each variable filters the GPUs that the other leaves visible, so ranks may find no GPU"
-        yield _hidden_gpus(title, because, others[0].removal_hint(), others[0].key)
+        yield _hidden_gpus_diagnostic(title, because, others[0].removal_hint(), others[0].key)
         return
-    visible, hidden = _count_visible(first.value)
+    visible, hidden = _visible_count_and_reason(first.value)
     if visible < procs and first.is_known:
         title = f"{first.title} leaves {visible} GPU{'s' * (visible != 1)} to {procs} rank{'s' * (procs != 1)}"
         because = "the other ranks fail immediately with `invalid device ordinal`" if visible else "no rank finds a GPU"
         alternative = f"procs={visible}" if visible else "gpus=0"
         hint = f"{first.removal_hint()}, so that the engine allocates the GPUs; or {alternative}"
-        yield _hidden_gpus(title, "; ".join(filter(None, (hidden, because))), hint, first.key)
+        yield _hidden_gpus_diagnostic(title, "; ".join(filter(None, (hidden, because))), hint, first.key)
 
 
-def _count_visible(mask: str) -> tuple[int, str]:
+def _visible_count_and_reason(mask: str) -> tuple[int, str]:
     """Return how many GPUs a mask leaves visible, and why the rest is hidden."""
     names = mask.split(",")
     kind = next((pattern for pattern in _DEVICES if re.match(pattern, mask)), _DEVICES[0])
@@ -138,5 +138,5 @@ def _count_visible(mask: str) -> tuple[int, str]:
     return len(devices), f"{names[len(devices)]!r} is not a GPU, and CUDA ignores the rest of the list" if hides else ""
 
 
-def _hidden_gpus(title: str, because: str, hint: str, key: str) -> Diagnostic:
+def _hidden_gpus_diagnostic(title: str, because: str, hint: str, key: str) -> Diagnostic:
     return Diagnostic("JC3006", title, because, hint, key=key, judgment=True)

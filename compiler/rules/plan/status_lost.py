@@ -31,7 +31,7 @@ _JUDGES = (
 
 
 def check_status_lost_in_pipe(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    """JC3008: `bash -c 'python train.py | tee log'`: the exit code is that of tee, so a crash counts as success.
+    """JC3008: `bash -c 'python train.py | tee log'`: the exit code is that of tee, so a crash looks like success.
 
     The program is the last command that trains, or else a script that is followed only by filters or commands that
     print.
@@ -39,7 +39,7 @@ def check_status_lost_in_pipe(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagn
     text = shell_text(spec.command)
     if not _is_status_hidden(split_into_commands(text)) or re.search(r"\$\{?pipestatus", text, re.I):
         return
-    because = "a pipe returns the exit code of its last command, so a crash would count as success"
+    because = "a pipe returns the exit code of its last command, so a crash would look like success"
     mended = add_shell_option(spec.command or (), "-o", "pipefail")
     hint = f"-- {mended}; or remove the pipe: jobctl writes a log for each rank"
     title = "the program is in a pipe, which hides its exit code"

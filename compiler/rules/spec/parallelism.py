@@ -18,12 +18,14 @@ def check_offload_without_stage(spec: JobSpec) -> Iterator[Diagnostic]:
         return
     least = {"none": 0, "cpu": 1, "nvme": 3}[zero.offload_optimizer_device]
     if zero.zero_stage < least:
-        yield _unsupported_stage("offload_optimizer_device", zero.offload_optimizer_device, zero.zero_stage, least)
+        yield _unsupported_stage_diagnostic(
+            "offload_optimizer_device", zero.offload_optimizer_device, zero.zero_stage, least
+        )
     if zero.offload_param_device != "none" and zero.zero_stage < 3:
-        yield _unsupported_stage("offload_param_device", zero.offload_param_device, zero.zero_stage, 3)
+        yield _unsupported_stage_diagnostic("offload_param_device", zero.offload_param_device, zero.zero_stage, 3)
 
 
-def _unsupported_stage(key: str, device: str, stage: int, least: int) -> Diagnostic:
+def _unsupported_stage_diagnostic(key: str, device: str, stage: int, least: int) -> Diagnostic:
     title = f"parallel.{key}={device} with parallel.zero_stage={stage}"
     because = f"DeepSpeed silently ignores {device} offload below stage {least}"
     hint = f"parallel.zero_stage={least}{' or more' if least < 3 else ''}, or parallel.{key}=none"

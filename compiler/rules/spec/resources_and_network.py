@@ -10,7 +10,7 @@ from ...spec.value_types import format_bytes
 
 
 def check_fewer_hosts_than_nodes(spec: JobSpec) -> Iterator[Diagnostic]:
-    """JC2005: fewer hosts than nodes, although each node needs a host of its own.
+    """JC2005: fewer hosts than nodes, although each node needs a separate host.
 
     Source: DeepSpeed 0.19.5, launcher/runner.py: if `--num_nodes` exceeds the number of hosts, it uses all hosts.
     """

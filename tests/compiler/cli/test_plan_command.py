@@ -94,7 +94,7 @@ def test_lines_that_say_no_time_are_passed_over(plan: Plan, tmp_path: Path) -> N
     (size,) = figures(plan, word, "loop.steps=10")
     assert size["total_s"] == 20.0
     status, _, said = plan(former_run(tmp_path, lines[:-3]))
-    assert status == 1 and "the run's metrics contain no step" in said
+    assert status == 1 and "the run's metrics contain no steps" in said
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import yaml
 from jobc.compiler.diagnostics.diagnostic import Severity
 from jobc.compiler.emit.extra_entries import check_extra_entries, merge_extra_entries
 from jobc.compiler.emit.render import Render
-from jobc.compiler.frontend.yaml_reader import read_yaml_tree
+from jobc.compiler.frontend.yaml_reader import parse_yaml_tree
 from jobc.compiler.spec.convert import convert_tree
 
 from ..diagnosed import found
@@ -27,7 +27,7 @@ class Options:
 
 
 def options(text: str) -> Options:
-    read = convert_tree(read_yaml_tree(text, "input", "x.yaml"), Options, lambda key: None, "backend")
+    read = convert_tree(parse_yaml_tree(text, "input", "x.yaml"), Options, lambda key: None, "backend")
     assert not read.diagnostics and read.value is not None
     return read.value
 

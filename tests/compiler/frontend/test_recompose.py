@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from jobc.compiler.diagnostics.diagnostic import CompileError, Diagnostic
 from jobc.compiler.frontend.compose import compose_hydra_config, hydra_session
 from jobc.compiler.frontend.compose_cache import COMPOSE_ERRORS, compose_from_cache
-from jobc.compiler.frontend.overrides import read_overrides
+from jobc.compiler.frontend.overrides import parse_overrides
 from jobc.compiler.pipeline.compile import compile_job, config_search_path
 from jobc.compiler.pipeline.types import CompileRequest
 from jobc.compiler.spec.job_spec import open_keys
@@ -35,7 +35,7 @@ REJECTED = [  # no such option, with no such key; no such keys; a null group; va
 @pytest.mark.parametrize("words", WORDS, ids=" ".join)
 def test_it_is_what_hydra_composes_kept_and_again(words: tuple[str, ...]) -> None:
     folders = config_search_path(CompileRequest(words))
-    overrides = read_overrides(words, open_keys(words))
+    overrides = parse_overrides(words, open_keys(words))
     with hydra_session(folders) as loader:
         wanted = plain(compose_hydra_config(loader, "config", overrides)[0])
         compose_from_cache(tuple(folder.path for folder in folders), "config", overrides)
@@ -47,7 +47,7 @@ def test_it_is_what_hydra_composes_kept_and_again(words: tuple[str, ...]) -> Non
 @pytest.mark.parametrize("words", [*REJECTED, ("model={kind: gpt, layers: 2}", "model.layers=3")], ids=" ".join)
 def test_it_raises_what_hydra_raises(words: tuple[str, ...]) -> None:
     folders = config_search_path(CompileRequest(words))
-    canonical = [o.canonical for o in read_overrides(words)]
+    canonical = [o.canonical for o in parse_overrides(words)]
 
     def answer(compose: Callable[[], DictConfig]) -> object:
         try:
@@ -58,13 +58,13 @@ def test_it_raises_what_hydra_raises(words: tuple[str, ...]) -> None:
     with hydra_session(folders):
         wanted = answer(lambda: hydra_compose("config", canonical, return_hydra_config=True))
         for _ in range(2):
-            got = answer(lambda: compose_from_cache(tuple(f.path for f in folders), "config", read_overrides(words)))
+            got = answer(lambda: compose_from_cache(tuple(f.path for f in folders), "config", parse_overrides(words)))
             assert got == wanted
 
 
 @pytest.mark.parametrize("words", REJECTED, ids=" ".join)
 def test_the_diagnostics_are_the_same_when_composed_again(words: tuple[str, ...]) -> None:
-    folders, overrides = config_search_path(CompileRequest(words)), read_overrides(words)
+    folders, overrides = config_search_path(CompileRequest(words)), parse_overrides(words)
 
     def diagnostics(cached: bool) -> list[Diagnostic]:
         with hydra_session(folders) as loader, pytest.raises(CompileError) as raised:

@@ -14,7 +14,7 @@ import pytest
 
 from jobc.compiler.diagnostics.diagnostic import CompileError, Diagnostic
 from jobc.compiler.frontend.compose import compose_job, hydra_session
-from jobc.compiler.frontend.overrides import read_overrides, read_sweep
+from jobc.compiler.frontend.overrides import parse_overrides, parse_sweep
 from jobc.compiler.pipeline.compile import config_search_path
 from jobc.compiler.pipeline.types import CompileRequest
 from jobc.compiler.spec.convert import convert_tree
@@ -92,7 +92,7 @@ def convert_job(words: tuple[str, ...], folder: Path | None = None) -> tuple[Job
     request = CompileRequest(words, None, (("user", folder),) if folder else ())
     try:
         with hydra_session(config_search_path(request)) as loader:
-            composed = compose_job(loader, "config", read_overrides(words, OPEN_KEYS))
+            composed = compose_job(loader, "config", parse_overrides(words, OPEN_KEYS))
     except CompileError as error:
         return None, error.diagnostics
     tree = {key: value for key, value in composed.tree.items() if key != "backend"}
@@ -309,7 +309,7 @@ def test_keys_of_labels_keep_their_text(name: str, tmp_path: Path) -> None:
 
 
 def swept(*words: str) -> list[tuple[str, ...]]:
-    return [tuple(o.canonical.partition("=")[2].strip("'") for o in point) for point in read_sweep(words, OPEN_KEYS)]
+    return [tuple(o.canonical.partition("=")[2].strip("'") for o in point) for point in parse_sweep(words, OPEN_KEYS)]
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ def test_a_path_that_a_script_expands_or_that_has_no_variable_is_not(words: tupl
     assert found("JC3002", "true", words=words) == []
 
 
-def as_typed(hint: str) -> bytes:
+def strip_quotes_around_numbers(hint: str) -> bytes:
     """Return what a hint's command prints when a user copies it from the screen."""
     (line,) = format_for_terminal([Diagnostic("JC3002", "", "", hint)]).splitlines()[-1:]
     text = line.partition(" -- ")[2]
@@ -142,7 +142,7 @@ def test_the_command_that_is_hinted_does_what_was_meant(
     words: tuple[str, ...], command: tuple[str, ...], prints: str
 ) -> None:
     (told,) = found("JC3002", *command, words=words)
-    assert as_typed(told.hint or "") == prints.encode()
+    assert strip_quotes_around_numbers(told.hint or "") == prints.encode()
 
 
 def test_the_trainer_is_not_hinted_as_a_command_of_ones_own() -> None:

@@ -28,7 +28,7 @@ def saved(root: Path, *steps: int, keep: int = 2) -> Path:
 
 
 def steps(root: Path) -> list[int]:
-    return [store.folder_step(folder) for folder in store.checkpoints_newest_first(root)]
+    return [store.step_of_folder(folder) for folder in store.checkpoints_newest_first(root)]
 
 
 @contextmanager
@@ -191,7 +191,7 @@ def test_a_folder_in_the_place_of_a_file_is_damage(tmp_path: Path, name: str) ->
     path = saved(tmp_path, 1) / "step_00000001" / name
     path.unlink()
     path.mkdir()
-    assert store.find_problem(path.parent) == f"{name} is a directory, not a regular file"
+    assert store.find_checkpoint_problem(path.parent) == f"{name} is a directory, not a regular file"
 
 
 def test_a_save_of_a_step_that_the_disk_does_not_give_replaces_nothing(
@@ -225,7 +225,7 @@ def test_any_flipped_bit_of_a_manifest_is_noticed(tmp_path: Path) -> None:
         if content[place] in whitespace:
             continue
         path.write_bytes(content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :])
-        assert store.find_problem(path.parent) is not None, content[max(0, place - 10) : place + 10]
+        assert store.find_checkpoint_problem(path.parent) is not None, content[max(0, place - 10) : place + 10]
 
 
 def test_a_folder_under_the_name_of_another_step_is_damaged(tmp_path: Path) -> None:
@@ -315,7 +315,7 @@ def test_the_best_checkpoint_is_never_removed(
     losses(tmp_path, *val_losses)
     assert (tmp_path / "best").resolve() == tmp_path / store.step_folder_name(best)
     assert steps(tmp_path) == kept
-    assert all(store.find_problem(folder) is None for folder in store.checkpoints_newest_first(tmp_path))
+    assert all(store.find_checkpoint_problem(folder) is None for folder in store.checkpoints_newest_first(tmp_path))
 
 
 def test_without_a_validation_there_is_no_best_one(tmp_path: Path) -> None:

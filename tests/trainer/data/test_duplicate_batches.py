@@ -115,7 +115,7 @@ def verdicts(group: RankGroup, case: Callable[[int, int], list[MicroBatch]]) -> 
             for step in range(1, total + 1):
                 content.record_step(case(group.rank, step))
             content.require_different_batches()
-            if words := content.describe_doubt():
+            if words := content.undetermined_warning():
                 found.append([step, words.removeprefix("warning: ").split(": many")[0]])
         except BrokenInput as error:
             found.append([step, error.title])

@@ -61,7 +61,7 @@ def test_stopped_then_killed_then_resumed_is_bit_identical(whole: Run, gpt: Tree
     first, damaged = newest_verified(run.folder / "checkpoints")
     assert first is not None
     assert damaged == []
-    assert store.folder_step(first) == max(loss_hex(run.folder))  # not a single step is lost
+    assert store.step_of_folder(first) == max(loss_hex(run.folder))  # not a single step is lost
     assert "stopped by a signal sent to another rank after step" in run.output(0)
 
     run.start(tree)
@@ -165,7 +165,9 @@ def test_a_stop_breaks_a_validation_off_and_saves(digits: Tree, new_run: NewRun)
     assert run.wait() == [PREEMPTED] * 2, run.output(0)
     assert time.monotonic() - told_at < 25
     assert "validation after step 10 was interrupted by the stop" in run.output(0)
-    assert [store.folder_step(folder) for folder in store.checkpoints_newest_first(run.folder / "checkpoints")] == [10]
+    assert [store.step_of_folder(folder) for folder in store.checkpoints_newest_first(run.folder / "checkpoints")] == [
+        10
+    ]
     assert "val loss" not in run.output(0)
 
     assert run.run(tree) == [DONE] * 2

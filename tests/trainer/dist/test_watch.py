@@ -92,7 +92,7 @@ def test_a_disk_that_hangs_is_told_by_its_rank_now_and_then_and_by_nobody_else(
         ranks[0].enter(phase)
         ends_at = time.monotonic() + 2.2
         while time.monotonic() < ends_at:
-            ranks[1].go_on()  # it hears from rank 0
+            ranks[1].restart_clock()  # it hears from rank 0
             time.sleep(0.05)
     told = capfd.readouterr().err
     warnings = re.findall("^warning: .*", told, re.MULTILINE)

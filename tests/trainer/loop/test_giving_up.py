@@ -46,18 +46,18 @@ def test_a_run_that_gets_nowhere_is_ended_and_may_be_tried_again_by_hand(tmp_pat
     metrics = tmp_path / "metrics" / "rank_00.jsonl"
     metrics.parent.mkdir()
     metrics.write_text('{"step": 59, "loss": 1}\n')
-    attempt_counter.record_start(tmp_path, 2)  # came further than anything before
-    attempt_counter.record_start(tmp_path, 2)  # 1 without a new step
+    attempt_counter.record_start_or_reject_loop(tmp_path, 2)  # came further than anything before
+    attempt_counter.record_start_or_reject_loop(tmp_path, 2)  # 1 without a new step
     with pytest.raises(BrokenInput, match="crash loop: 2 consecutive starts completed no step beyond step 59") as e:
-        attempt_counter.record_start(tmp_path, 2)
+        attempt_counter.record_start_or_reject_loop(tmp_path, 2)
     assert e.value.code == DATA_BROKEN
-    attempt_counter.record_start(tmp_path, 2)
+    attempt_counter.record_start_or_reject_loop(tmp_path, 2)
     metrics.write_text('{"step": 60, "loss": 1}\n')
     for _ in range(2):
-        attempt_counter.record_start(tmp_path, 2)  # the first of them finds a new step
+        attempt_counter.record_start_or_reject_loop(tmp_path, 2)  # the first of them finds a new step
     attempt_counter.record_normal_end(tmp_path)  # preempted: not the run's own fault
     for _ in range(2):
-        attempt_counter.record_start(tmp_path, 2)
+        attempt_counter.record_start_or_reject_loop(tmp_path, 2)
 
 
 def test_a_run_that_falls_back_further_each_time_gets_nowhere(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_run_that_falls_back_further_each_time_gets_nowhere(tmp_path: Path) ->
     for step in (150, 140, 145, 120, 130, 110, 111, 105, 109):
         metrics.write_text(f'{{"step": {step}, "loss": 1}}\n')
         try:
-            attempt_counter.record_start(tmp_path, 3)
+            attempt_counter.record_start_or_reject_loop(tmp_path, 3)
         except BrokenInput as error:
             assert "completed no step beyond step 150" in str(error)
             ended.append(step)
@@ -77,7 +77,7 @@ def test_a_run_that_falls_back_further_each_time_gets_nowhere(tmp_path: Path) ->
 def test_a_start_whose_disk_does_not_give_the_checkpoints_is_not_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    attempt_counter.record_start(tmp_path, 1)
+    attempt_counter.record_start_or_reject_loop(tmp_path, 1)
     before = (tmp_path / "state" / "progress").read_text()
 
     def stale(path: Path) -> list[str]:
@@ -86,7 +86,7 @@ def test_a_start_whose_disk_does_not_give_the_checkpoints_is_not_counted(
     with monkeypatch.context() as bad:
         bad.setattr(files, "PAUSES_S", ())
         bad.setattr(os, "listdir", stale)
-        attempt_counter.record_start(tmp_path, 1)
+        attempt_counter.record_start_or_reject_loop(tmp_path, 1)
     assert (tmp_path / "state" / "progress").read_text() == before
 
 
@@ -95,5 +95,5 @@ def test_a_count_that_a_power_failure_has_left_empty_is_none(tmp_path: Path, con
     progress = tmp_path / "state" / "progress"
     progress.parent.mkdir()
     progress.write_bytes(content)
-    attempt_counter.record_start(tmp_path, 1)
+    attempt_counter.record_start_or_reject_loop(tmp_path, 1)
     assert progress.read_text() == "step=0\nfruitless=0\n"

@@ -147,7 +147,7 @@ def test_a_checkpoint_of_a_later_format_is_refused_and_stays(
     with pytest.raises(BrokenInput, match="was saved by a newer version of the trainer") as refused:
         train(tmp_path, digits())
     assert refused.value.details == ("step_00000002 has format 2, but this trainer reads format 1",)
-    assert [store.folder_step(path) for path in store.checkpoints_newest_first(tmp_path / "checkpoints")] == [2, 1]
+    assert [store.step_of_folder(path) for path in store.checkpoints_newest_first(tmp_path / "checkpoints")] == [2, 1]
 
 
 def test_a_fork_takes_the_weights_and_starts_at_step_0(whole: Path, digits: Tree, tmp_path: Path) -> None:
@@ -309,7 +309,9 @@ def test_checkpoints_lie_at_the_ends_of_epochs_after_a_resume_too(digits: Tree, 
     tree = digits({**epochs, "checkpoint.keep": 9})
     assert train(tmp_path, tree, received="SIGTERM") == exit_codes.PREEMPTED
     assert train(tmp_path, tree) == exit_codes.DONE
-    saved = [store.folder_step(folder) for folder in reversed(store.checkpoints_newest_first(tmp_path / "checkpoints"))]
+    saved = [
+        store.step_of_folder(folder) for folder in reversed(store.checkpoints_newest_first(tmp_path / "checkpoints"))
+    ]
     assert saved == [1, 2 * 15, 4 * 15, 5 * 15], "the stop, every second epoch, the end"
 
 
@@ -363,5 +365,5 @@ def test_the_checkpoint_of_the_lowest_validation_loss_stays(digits: Tree, tmp_pa
     measured = {int(str(line["step"])): line["val_loss"] for line in validations(tmp_path)}
     assert measured.keys() == {3, 6}
     best = (tmp_path / "checkpoints" / "best").resolve()
-    assert store.folder_step(best) == min(measured, key=lambda step: measured[step])
-    assert json.loads((best / "MANIFEST.json").read_text())["val_loss"] == measured[store.folder_step(best)]
+    assert store.step_of_folder(best) == min(measured, key=lambda step: measured[step])
+    assert json.loads((best / "MANIFEST.json").read_text())["val_loss"] == measured[store.step_of_folder(best)]

@@ -60,7 +60,7 @@ RESERVED = (
     ),
     ReservedField(
         _POD, "activeDeadlineSeconds",
-        "it kills a pod without letting the ranks save, and counts from the start of the pod, not of the ranks",
+        "it kills a pod without letting the ranks save, and its time starts with the pod, not with the ranks",
         "time=2h for each attempt; backend.deadline=1d for the whole job",
     ),
     ReservedField(

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from posixpath import normpath
 
 from .....compiler.diagnostics.diagnostic import Diagnostic, nearest
-from ...finished_task import SBATCH, FinishedTask, as_mapping, as_text
+from ...finished_task import SBATCH, FinishedTask, mapping_or_empty, text_or_empty
 from ...schema import At
 
 # A task's `config:`: section -> its keys (OVERRIDEABLE_CONFIG_KEYS_IN_TASK in sky/skylet/constants.py of SkyPilot
@@ -35,7 +35,7 @@ def check_config_not_overridable(task: FinishedTask) -> Iterator[Diagnostic]:
             because = f"a task can only override {', '.join(sorted(CONFIG_KEYS))} of ~/.sky/config.yaml"
             yield _ignored_key_diagnostic(task, ("config", section), because, CONFIG_KEYS)
             continue
-        for name in as_mapping(inner):
+        for name in mapping_or_empty(inner):
             if name not in valid_names:
                 because = f"a task can only set {', '.join(valid_names)} there; other keys are accepted but ignored"
                 yield _ignored_key_diagnostic(task, ("config", section, name), because, valid_names)
@@ -50,7 +50,7 @@ def _ignored_key_diagnostic(task: FinishedTask, path: At, because: str, names: C
 
 def check_unknown_qos(task: FinishedTask) -> Iterator[Diagnostic]:
     """JC4713: an unknown Slurm QOS."""
-    qos, qos_names = as_text(task.section(*SBATCH).get("qos")), task.options.qos
+    qos, qos_names = text_or_empty(task.section(*SBATCH).get("qos")), task.options.qos
     if qos and qos_names is not None and qos not in qos_names:
         key = task.key_that_set((*SBATCH, "qos"))
         because = f"backend.qos lists {', '.join(qos_names) or 'none'}; Slurm would queue the job and never start it"
@@ -70,7 +70,7 @@ def check_relative_source(task: FinishedTask) -> Iterator[Diagnostic]:
             continue
         if "://" in source:
             because = "SkyPilot reads each item of a list as a local path"
-            hint = "a list without URLs, or one URL without a list"
+            hint = "a list of local paths only, or a single URL that is not in a list"
         else:
             path = normpath(source)
             because = "SkyPilot resolves a relative path against its working directory, which is the run folder"
