@@ -22,6 +22,7 @@ from jobc.backends.slurm.engine.requeue import (
     requeue_without_lost_nodes,
 )
 from jobc.runtime.engines.engine import Answer, Engine, Job
+from jobc.runtime.run_folder.run_secrets import secrets_folder_of_run
 from jobc.runtime.system.values import read_keys
 
 PROGRAM = "import sys; from jobc.backends.slurm.engine.batch import main; sys.exit(main(sys.argv[1:]))"
@@ -196,6 +197,16 @@ def test_tasks_that_a_lost_node_leaves_behind_are_ended(bed: Bed) -> None:
     bed.tasks(lost)
     bed.client("scontrol", "exit 1")
     assert bed()[0] == 69
+
+
+def test_an_io_error_of_the_run_folder_does_not_prevent_the_cleanup(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(bed.folder))
+    secrets = secrets_folder_of_run(bed.run)
+    secrets.mkdir(parents=True)
+    bed.tasks(f"ln -s {'x' * 300} $JOBC_RUN_DIR/exit; sleep 2; exit 3")  # stat() fails: File name too long
+    code, printed = bed()
+    assert code == 1 and "Traceback" not in printed, printed
+    assert bed.recorded() == ("1", "crashed") and not secrets.exists()
 
 
 def test_a_node_that_cannot_read_the_run_folder_is_named(bed: Bed) -> None:

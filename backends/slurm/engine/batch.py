@@ -185,6 +185,9 @@ class BatchAttempt:
                 print(f"error: cannot start the command of a group: {error.strerror}", file=sys.stderr)
                 return CRASHED
             return self.run.worst_exit(self._run_tasks(words, environ), self.place.job.nodes)
+        except OSError as error:  # returned, not raised, so that the job's end is recorded and its secrets are removed
+            print(f"error: cannot supervise the job: {error}", file=sys.stderr)
+            return CRASHED
         finally:
             self._groups.end()
 
@@ -207,7 +210,8 @@ class BatchAttempt:
             if not self._groups.failure and self._groups.check_for_failure():
                 print(f"error: {self._groups.failure}; stopping the ranks", file=sys.stderr, flush=True)
                 self._signal_steps()
-            if not first.exists():  # no failure, or it was removed because the ranks restart in place
+            # no failure, it was removed because the ranks restart in place, or an I/O error (Path.exists() would raise)
+            if not os.path.exists(first):
                 failed_at = None
                 continue
             failed_at = time.monotonic() if failed_at is None else failed_at
