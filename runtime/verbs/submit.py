@@ -17,14 +17,15 @@ from ..engines.artifact_location import Place
 from ..engines.engine import Engine
 from ..engines.new_run import create_next_attempt, create_run, find_run_to_continue
 from ..engines.starting_engine import StartingEngine, copy_user_code, starting_engine
-from ..run_folder.submitted_values import NO_VALUES, SubmittedValues, check_values
+from ..run_folder.submitted_values import NO_VALUES, VARIABLE, SubmittedValues, check_values
 from ..system.command_line import Parser
 from ..system.failure import Failure
 from ..system.values import read_keys
 
 
 def main(argv: list[str]) -> int:
-    os.environ.pop("JOBC_INIT_FROM", None)  # only --fork may set it
+    for name in ("JOBC_INIT_FROM", VARIABLE):  # inherited; only --fork, and --env and arguments, may set them
+        os.environ.pop(name, None)
     place = Place.program_location()
     words, arguments = split_arguments(argv)
     if place.is_sweep:

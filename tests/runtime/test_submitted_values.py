@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,6 +38,9 @@ def test_the_ranks_get_them_in_every_attempt_and_status_shows_them(job):
     assert f"  submitted with: {told}\n" in demo.run("status")[1]
     assert demo.run("submit", "--fork", "a", "--run-id", "b")[0] == 0
     assert "submitted with" not in demo.run("status", "--run", "b")[1]
+    inherited = SubmittedValues((), {"LR": "7"}).as_variable()
+    assert demo.run("submit", "--run-id", "c", JOBC_SUBMITTED=inherited)[0] == 0
+    assert "LR=1" in demo.mark("record.0").split("\0"), "a value inherited from another job is not used"
 
 
 def test_a_run_that_exists_takes_no_other_values(job):
@@ -78,6 +84,19 @@ def test_nodes_without_the_run_folder_get_them_in_a_variable() -> None:
     environ = {"JOBC_SUBMITTED": values.as_variable()}
     assert SubmittedValues.take(environ) == values and not environ
     assert NO_VALUES.as_variable() == "" and SubmittedValues.take({}) == NO_VALUES
+
+
+def test_a_listed_host_ignores_values_from_another_job(tmp_path: Path) -> None:
+    artifact = tmp_path / "artifact"
+    artifact.mkdir()
+    (artifact / "hosts.txt").write_text("a\n")
+    (artifact / "launch.sh").write_text("echo sent=${JOBC_SUBMITTED-}\n")
+    program = (
+        f"import sys; sys.argv[0] = '{artifact}/jobctl'; from jobc.runtime.node.task import main; main(sys.argv[1:])"
+    )
+    words = [sys.executable, "-c", program, "", "0", "a", "shell"]
+    environ = {**os.environ, "JOBC_SUBMITTED": "e30="}
+    assert subprocess.run(words, env=environ, capture_output=True, text=True, check=True).stdout == "sent=\n"
 
 
 @pytest.mark.parametrize("text", ["", "?", "/w==", "MQ==", "e30="])

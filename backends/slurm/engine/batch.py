@@ -28,6 +28,7 @@ from ....runtime.ranks.separate_stderr import STDERR, WANTED
 from ....runtime.run_folder.artifact_copies import copy_number_by_attempt, link_attempt_to_copy
 from ....runtime.run_folder.run_folder import write_small_file
 from ....runtime.run_folder.run_secrets import delete_run_secrets
+from ....runtime.run_folder.submitted_values import VARIABLE
 from ....runtime.system.command_line import run_verb
 from ....runtime.system.failure import Failure
 from ....runtime.system.processes import SignalQueue
@@ -50,6 +51,7 @@ _FOREIGN = (
     "SLURM_TRES_PER_TASK", "SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK",  # srun reads one, depending on its version
     "JOBC_RUN_ID", "JOBC_JOB_ID", "JOBC_NODE_RANK", "JOBC_NODE_LIST", "JOBC_HEAD_ADDR", "JOBC_HEAD_PORT",
     "JOBC_INIT_FROM", "LOCAL_RANK",  # job_variables.py sets these in each task
+    VARIABLE,  # the run folder has the values
 )  # fmt: skip
 _CANNOT_READ = '[[ -r $0 ]] || echo "$SLURM_NODEID $(uname -n)"'
 
