@@ -16,16 +16,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..system.failure import Failure
+from ..system.reserved_variables import is_reserved
 from ..system.values import read_keys
 
 # variables whose value is prepended to the value that modules and environments set, also in `env`
 PATH_VARIABLES = (
     "PATH", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "PYTHONPATH", "MANPATH", "PKG_CONFIG_PATH", "CMAKE_PREFIX_PATH",
 )  # fmt: skip
-# set by the ranks' launcher
-_RANK_VARIABLES = (
-    "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT",
-)  # fmt: skip
+_OF_LAUNCHERS = ("TORCHELASTIC_", "PET_", "ACCELERATE_")  # prefixes of variables that launchers set or read
 VARIABLE = "JOBC_SUBMITTED"
 MOST_BYTES = 32768  # of both keys, so that state/run is read as a whole (values.py)
 _NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
@@ -99,12 +97,13 @@ def _split_assignment(text: str) -> tuple[str, str]:
     if not equals or not _NAME.fullmatch(name):
         raise Failure(f"--env takes NAME=VALUE, not {text}", "jobctl submit --help", 2)
     if not _is_settable(name):
-        raise Failure(f"--env {name}: jobc sets this variable itself", "choose another name", 2)
+        raise Failure(f"--env {name}: jobc or the launcher sets this variable", "choose another name", 2)
     return name, value
 
 
 def _is_settable(name: str) -> bool:
-    return bool(_NAME.fullmatch(name)) and not name.startswith("JOBC_") and name not in _RANK_VARIABLES
+    is_free = name in PATH_VARIABLES or not (is_reserved(name) or name.startswith(_OF_LAUNCHERS))
+    return is_free and bool(_NAME.fullmatch(name))
 
 
 def _parse_base64(text: str) -> dict[str, str]:
