@@ -84,6 +84,35 @@ def test_a_file_that_jobc_did_not_write_has_no_values(tmp_path: Path, text: str)
     assert SubmittedValues.read(tmp_path) == NO_VALUES
 
 
+@pytest.mark.parametrize(
+    ("content", "why", "code"),
+    [
+        (None, "state/run does not exist", 1),
+        (b"", "state/run is damaged", 65),
+        (b"job=demo\n" + bytes(40), "state/run is damaged", 65),
+        (b'job=demo\narguments=["--lr"', "state/run: arguments= is damaged", 65),
+        (b"job=demo\narguments=[1]\n", "state/run: arguments= is damaged", 65),
+        (b"job=demo\nenv=[]\n", "state/run: env= is damaged", 65),
+    ],
+)
+def test_a_node_does_not_train_without_the_runs_values(
+    tmp_path: Path, content: bytes | None, why: str, code: int
+) -> None:
+    (tmp_path / "state").mkdir()
+    if content is not None:
+        (tmp_path / "state/run").write_bytes(content)
+    with pytest.raises(Failure, match=why) as refused:
+        SubmittedValues.take({"JOBC_RUN_DIR": str(tmp_path)}, is_training=True)
+    assert refused.value.code == code
+    SubmittedValues.take({"JOBC_RUN_DIR": str(tmp_path)})  # such as jobctl shell
+
+
+def test_the_path_of_the_project_need_not_be_text(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state/run").write_bytes(b'job=demo\nproject=/\xff\narguments=["1"]\n')
+    assert SubmittedValues.take({"JOBC_RUN_DIR": str(tmp_path)}, is_training=True).arguments == ("1",)
+
+
 def test_nodes_without_the_run_folder_get_them_in_a_variable() -> None:
     values = SubmittedValues(ODD, {"A": "it's \u00e9\n$HOME"})
     environ = {"JOBC_SUBMITTED": values.as_variable()}
