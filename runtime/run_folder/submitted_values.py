@@ -32,6 +32,7 @@ VARIABLE = "JOBC_SUBMITTED"
 _KINDS: Mapping[str, type] = {"arguments": list, "env": dict}
 MOST_BYTES = 32768  # of both keys, so that state/run is read as a whole (values.py)
 _NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
+_SECRET_NAME = re.compile("(TOKEN|KEY|SECRET|PASSWORD|PASSWD)$", re.IGNORECASE)
 
 
 class SubmittedValues(NamedTuple):
@@ -101,6 +102,10 @@ def check_values(assignments: Iterable[str], arguments: Iterable[str], node: Map
         raise Failure(why, "compile the job with other overrides, or a sweep: jobc -m …", 2)
     if secret := next((name for name in values.env if name in (node.get("secrets") or {})), ""):
         raise Failure(f"--env {secret}: {secret} is one of this job's secrets", f"export {secret} before you submit", 2)
+    if secret := next(filter(_SECRET_NAME.search, values.env), ""):
+        title = f"--env {secret}: a name for a secret, whose value would be stored in plain text"
+        hint = f"add secrets.{secret}=env:{secret} to the job, and export {secret} before you submit"
+        raise Failure(title, hint, 2)
     if sum(map(len, values.keys().values())) > MOST_BYTES:
         raise Failure(f"--env and the words after -- exceed {MOST_BYTES} bytes", "put them in a file", 2)
     return values

@@ -67,6 +67,9 @@ def test_a_run_that_exists_takes_no_other_values(job):
         (["PET_NNODES=2"], [], "jobc or the launcher sets this variable"),
         (["ACCELERATE_USE_CPU=1"], [], "jobc or the launcher sets this variable"),
         (["T=x"], [], "T is one of this job's secrets"),
+        (["HF_TOKEN=hf_x"], [], "--env HF_TOKEN: a name for a secret"),
+        (["wandb_api_key=x"], [], "--env wandb_api_key: a name for a secret"),
+        (["DB_PASSWORD=x"], [], "--env DB_PASSWORD: a name for a secret"),
         (["A=" + "x" * 33000], [], "exceed 32768 bytes"),
         ([], ["--lr"], "the bundled trainer takes no arguments"),
     ],
@@ -74,7 +77,7 @@ def test_a_run_that_exists_takes_no_other_values(job):
 def test_values_that_a_job_cannot_use_are_refused(assignments: list[str], arguments: list[str], why: str) -> None:
     with pytest.raises(Failure, match=why) as refused:
         check_values(assignments, arguments, {"uses_trainer": True, "secrets": {"T": {}}})
-    assert refused.value.code == 2
+    assert refused.value.code == 2 and "hf_x" not in refused.value.title + refused.value.hint
 
 
 @pytest.mark.parametrize("text", ["", "arguments=7\nenv=x\n", "arguments={}\nenv=[]\n", f"arguments={'[' * 60000}\n"])
