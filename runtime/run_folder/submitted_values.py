@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from ..exit_codes import CRASHED, DATA_BROKEN
 from ..system.failure import Failure
-from ..system.reserved_variables import is_reserved
+from ..system.reserved_variables import DEFAULTS, is_reserved
 from ..system.text import printable
 from ..system.untrusted_files import Unreadable, read_bytes
 from ..system.values import MOST_BYTES as MOST_STATE_BYTES
@@ -121,7 +121,7 @@ def _split_assignment(text: str) -> tuple[str, str]:
 
 
 def _is_settable(name: str) -> bool:
-    is_free = name in PATH_VARIABLES or not (is_reserved(name) or name.startswith(_OF_LAUNCHERS))
+    is_free = name in (*PATH_VARIABLES, *DEFAULTS) or not (is_reserved(name) or name.startswith(_OF_LAUNCHERS))
     return is_free and bool(_NAME.fullmatch(name))
 
 

@@ -1,4 +1,4 @@
-"""Environment variables that users cannot set, neither in `env` nor with `jobctl submit --env`.
+"""Environment variables that users cannot set in `env` or, except for DEFAULTS, with `jobctl submit --env`.
 
 A launcher, an engine or jobc sets them.
 
@@ -7,6 +7,8 @@ The names include every variable in the trainer's contract (trainer/dist/env.py)
 
 from __future__ import annotations
 
+# defaults of jobc, which a shell in the command, and `jobctl submit --env`, may change
+DEFAULTS = ("OMP_NUM_THREADS", "PYTHONUNBUFFERED")
 _NAMES = frozenset((
     "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT",
     "TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RESTART_COUNT", "ACCELERATE_MIXED_PRECISION",

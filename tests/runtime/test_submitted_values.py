@@ -61,7 +61,6 @@ def test_a_run_that_exists_takes_no_other_values(job):
         (["1A=x"], [], "takes NAME=VALUE"),
         (["JOBC_RUN_DIR=x"], [], "jobc or the launcher sets this variable"),
         (["RANK=3"], [], "jobc or the launcher sets this variable"),
-        (["OMP_NUM_THREADS=3"], [], "jobc or the launcher sets this variable"),
         (["SLURM_PROCID=3"], [], "jobc or the launcher sets this variable"),
         (["TORCHELASTIC_RUN_ID=x"], [], "jobc or the launcher sets this variable"),
         (["PET_NNODES=2"], [], "jobc or the launcher sets this variable"),
@@ -139,6 +138,11 @@ def test_a_listed_host_ignores_values_from_another_job(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "?", "/w==", "MQ==", "e30="])
 def test_a_variable_that_jobc_did_not_set_has_no_values(text: str) -> None:
     assert SubmittedValues.take({"JOBC_SUBMITTED": text}) == NO_VALUES
+
+
+def test_variables_that_jobc_only_has_a_default_for_can_be_set() -> None:
+    assignments = ("OMP_NUM_THREADS=4", "PYTHONPATH=/lib")
+    assert check_values(assignments, (), {}).env == {"OMP_NUM_THREADS": "4", "PYTHONPATH": "/lib"}
 
 
 def test_no_file_sets_a_variable_of_jobc(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from ....runtime.run_folder.submitted_values import PATH_VARIABLES
-from ....runtime.system.reserved_variables import is_reserved
+from ....runtime.system.reserved_variables import DEFAULTS, is_reserved
 from ...diagnostics.diagnostic import Diagnostic
 from ...spec.job_spec import JobSpec
 from ...spec.secret_scan import is_secret_assignment, looks_like_token
@@ -13,7 +13,6 @@ from ..plan._shell import program_words_of_commands
 from ..plan._variables import user_variables
 from . import _script_names as shell_names
 
-_OF_ITS_OWN = ("OMP_NUM_THREADS", "PYTHONUNBUFFERED")  # a shell may change these
 _KEYS = {"OMP_NUM_THREADS": ("threads", 1, 1024), "MASTER_PORT": ("rendezvous.port", 1024, 65535)}  # key, valid range
 
 
@@ -73,7 +72,7 @@ def check_derived_variable(spec: JobSpec) -> Iterator[Diagnostic]:
             continue
         hint = _replacement_hint(variable.name, variable.value)
         if variable.is_set_by_command:
-            if has_launcher or variable.name in _OF_ITS_OWN:
+            if has_launcher or variable.name in DEFAULTS:
                 continue
             hint = variable.removal_hint()
         title = f"{variable.title} is derived and cannot be set"
