@@ -80,7 +80,7 @@ class SlurmBackend(Backend):
             "saved_secrets": variables_to_save,
             "after": lambda v: dependency_value(v.plan.queue.after),
             "output": of.options.output,
-            "stderr": of.options.stderr,
+            "stderr": of.options.separate_stderr,
             "array_limit": of.options.array_limit,
             "cpus": of.plan.resources.cpus,
             "has_groups": lambda v: bool(v.options.groups),

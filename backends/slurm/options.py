@@ -46,3 +46,8 @@ class SlurmOptions:
     label: bool
     srun_extra: Mapping[str, Any]
     extra: Mapping[str, Any]
+
+    @property
+    def separate_stderr(self) -> str | None:
+        """Return backend.stderr, or None if it names the same file as backend.output, which contains stderr anyway."""
+        return None if self.stderr == self.output else self.stderr

@@ -8,7 +8,6 @@ Exit:  0, even if there are no runs; 1 if a folder cannot be listed, or 2 for an
 """
 
 import argparse
-import json
 import os
 import re
 import shutil
@@ -29,6 +28,7 @@ from ..diagnostics.diagnostic import CompileError, Diagnostic
 from .arguments import Arguments
 from .recorded_engine import recorded_engine
 from .run_list import RECORDED_STATES, ListedRun, find_runs, format_run_table
+from .terminal import print_json, print_lines
 
 OPTIONS = {
     "FOLDER": "a run root, the folder of one job, a run, or an artifact directory",
@@ -73,12 +73,12 @@ def list_runs_of_all_jobs(argv: Sequence[str], default_folders: Sequence[Path]) 
         raise Failure(f"cannot list {getattr(error, 'filename', '')}: {getattr(error, 'strerror', error)}") from None
     rows = list(islice(_select_rows(found, options), options.limit))
     if options.format == "json":
-        print(json.dumps({"schema": SCHEMA, "runs": rows_to_json_objects(rows)}, indent=2))
+        print_json({"schema": SCHEMA, "runs": rows_to_json_objects(rows)})
     elif rows:
-        print("\n".join(format_run_table(rows, shutil.get_terminal_size().columns, time.time())))
+        print_lines(*format_run_table(rows, shutil.get_terminal_size().columns, time.time()))
     else:
         named = ", ".join(ascii(str(folder))[1:-1] for folder in folders or default_folders)
-        print(f"no {'matching ' if found else ''}runs in {named}", file=sys.stderr)
+        print_lines(f"no {'matching ' if found else ''}runs in {named}", file=sys.stderr)
     return 0
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ..run_folder.run import Run
 from ..run_folder.stopping import signal_supervisors_here
+from ..run_folder.submitted_values import VARIABLE
 from ..system.failure import print_failure
 from ..system.values import number_or_none, read_keys
 from .node import listed_host_variables
@@ -26,8 +27,8 @@ def main(argv: list[str]) -> int:
     """Return the exit code, unless this program execs the node."""
     run, attempt, host, payload, *words = argv
     artifact = Path(sys.argv[0]).resolve().parent
-    environ = {name: value for name, value in os.environ.items() if name != "JOBC_INIT_FROM"}
-    environ.pop("JOBC_HEAD_PORT", None)
+    inherited = ("JOBC_INIT_FROM", "JOBC_HEAD_PORT", VARIABLE)  # from another job; this run's records have the values
+    environ = {name: value for name, value in os.environ.items() if name not in inherited}
     try:
         environ.update(listed_host_variables(artifact, host, environ))
     except NodeFailure as failure:

@@ -38,6 +38,7 @@ ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 REPEAT_S = 5.0  # launchers and schedulers repeat signals; repeats within this time count as one
 SENDS_TO_ALL = "slurmstepd"  # scancel signals every process of a step, and thus also the rank (Slurm 22.05 to 25.11)
 ENDING_ALL = {"TORCHELASTIC_RUN_ID", "OMPI_COMM_WORLD_SIZE"}  # set by launchers that stop all ranks when one has failed
+STDERR_WAIT_S = 1.0  # how long to wait for the reader of a separate stderr before output is dropped; delays signals too
 DRAIN_S = 1.0  # time limit for reading the output that is still in the pipe after the rank has ended
 
 
@@ -98,11 +99,12 @@ class RankWrapper:
 
     def __init__(self, run: RunFolder, rank: int, command: list[str], stderr: int | None = None) -> None:
         """stderr: descriptor to which the rank's stderr is also written"""
-        self.run_folder, self.rank, self.command, self.stderr = run, rank, command, stderr
+        self.run_folder, self.rank, self.command = run, rank, command
         run.rank_exit_file(rank).unlink(missing_ok=True)  # left over from before a restart in place
         reserve_small_file(run.rank_exit_file(rank))
         self.log = run.open_log(run.rank_log_file(rank), f"rank {rank}")
         self.lossy_log = LossyLog(self.log)
+        self.stderr_log = None if stderr is None else LossyLog(stderr, STDERR_WAIT_S)
         self.began, self.first_output = int(time.time()), 0  # seconds since the epoch; status reports them
         self.forwarded: dict[int, float] = {}  # signal -> when the rank last received it, monotonic seconds
         self.pipes: list[int] = []  # from which this process copies the rank's output
@@ -117,7 +119,7 @@ class RankWrapper:
             pipe, output = os.pipe()
             self.pipes.append(pipe)
             passed.append(output)
-        if self.stderr is not None:
+        if self.stderr_log is not None:
             self.stderr_pipe, errors = os.pipe()
             self.pipes.append(self.stderr_pipe)
             passed.append(errors)
@@ -145,6 +147,8 @@ class RankWrapper:
                 for pid, status in processes.reap_children():
                     if pid == child:
                         self._copy_remaining_output(signals)
+                        if self.stderr_log is not None:
+                            self.stderr_log.write(b"")  # reports output that was dropped
                         return status
 
     def _forward_signal(self, child: int, number: int, sender: int) -> None:
@@ -167,9 +171,8 @@ class RankWrapper:
             self.pipes.remove(pipe)
             return
         self.lossy_log.write(piece)
-        if pipe == self.stderr_pipe and self.stderr is not None:
-            with contextlib.suppress(OSError):  # nobody reads it: the log has it too
-                write_all_bytes(self.stderr, piece)
+        if pipe == self.stderr_pipe and self.stderr_log is not None:
+            self.stderr_log.write(piece)
         if self.rank != 0:
             return
         if not self.first_output:

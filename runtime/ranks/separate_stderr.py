@@ -20,9 +20,9 @@ def name_own_stderr() -> None:
 def open_stderr(path: str) -> int | None:
     """Open the node's stderr for a rank, or return None.
 
-    Writing never blocks: output that no one reads is dropped, but the rank's log contains it.
+    Writing does not block, so that output that no one reads can be dropped (LossyLog); the rank's log contains it.
     """
     try:
-        return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC)
+        return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     except OSError:  # "" if not wanted, or /proc is hidden
         return None

@@ -9,6 +9,7 @@ import contextlib
 import errno
 import os
 import re
+import select
 import stat
 import threading
 import time
@@ -230,26 +231,41 @@ def _failure_sort_key(code: str, keys: Mapping[str, object]) -> tuple[bool, int]
 
 
 class LossyLog:
-    """Appends to a log. Output that a full disk cannot hold is dropped, and a later line reports how much was lost."""
+    """Appends to a log. Output that a full disk or pipe cannot hold is dropped, and a later line reports how much was
+    lost.
+    """
 
-    def __init__(self, descriptor: int) -> None:
-        self.descriptor = descriptor
+    def __init__(self, descriptor: int, wait_s: float = 0) -> None:
+        """wait_s: for a non-blocking pipe, how long write() waits for its reader, unless it is dropping output"""
+        self.descriptor, self.wait_s = descriptor, wait_s
         self._dropped_bytes, self._reason = 0, ""
 
     def write(self, text: bytes) -> str:
         """Append the text. If this is the first write that fails, return the reason; otherwise, return ""."""
         was_dropping = self._dropped_bytes > 0
+        deadline = time.monotonic() + (0 if was_dropping else self.wait_s)
         try:
             if was_dropping:
                 note = f"\njobc: dropped {self._dropped_bytes} bytes of output here: {self._reason}\n"
                 write_all_bytes(self.descriptor, note.encode())
                 self._dropped_bytes = 0
-            write_all_bytes(self.descriptor, text)
+            while text:
+                text = text[self._write_some(text, deadline) :]
         except OSError as error:
             self._dropped_bytes += len(text)
-            self._reason = str(error.strerror)
+            self._reason = "the reader is too slow" if isinstance(error, BlockingIOError) else str(error.strerror)
             return "" if was_dropping else self._reason
         return ""
+
+    def _write_some(self, text: bytes, deadline: float) -> int:
+        """Write what fits, and return its size. If a pipe is full, wait for its reader and return 0. Raises OSError."""
+        try:
+            return os.write(self.descriptor, text)
+        except BlockingIOError:
+            remaining_s = deadline - time.monotonic()
+            if remaining_s <= 0 or not select.select([], [self.descriptor], [], remaining_s)[1]:
+                raise
+            return 0
 
 
 def write_all_bytes(descriptor: int, piece: bytes) -> None:

@@ -15,20 +15,24 @@ from collections.abc import Iterable, Mapping, MutableMapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..exit_codes import CRASHED, DATA_BROKEN
 from ..system.failure import Failure
-from ..system.values import read_keys
+from ..system.reserved_variables import DEFAULTS, is_reserved
+from ..system.text import printable
+from ..system.untrusted_files import Unreadable, read_bytes
+from ..system.values import MOST_BYTES as MOST_STATE_BYTES
+from ..system.values import parse_keys, read_keys
 
 # variables whose value is prepended to the value that modules and environments set, also in `env`
 PATH_VARIABLES = (
     "PATH", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "PYTHONPATH", "MANPATH", "PKG_CONFIG_PATH", "CMAKE_PREFIX_PATH",
 )  # fmt: skip
-# set by the ranks' launcher
-_RANK_VARIABLES = (
-    "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT",
-)  # fmt: skip
+_OF_LAUNCHERS = ("TORCHELASTIC_", "PET_", "ACCELERATE_")  # prefixes of variables that launchers set or read
 VARIABLE = "JOBC_SUBMITTED"
+_KINDS: Mapping[str, type] = {"arguments": list, "env": dict}
 MOST_BYTES = 32768  # of both keys, so that state/run is read as a whole (values.py)
 _NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
+_SECRET_NAME = re.compile("(TOKEN|KEY|SECRET|PASSWORD|PASSWD)$", re.IGNORECASE)
 
 
 class SubmittedValues(NamedTuple):
@@ -41,12 +45,21 @@ class SubmittedValues(NamedTuple):
         return cls._from_keys(read_keys(run / "state/run"))
 
     @classmethod
-    def take(cls, environ: MutableMapping[str, str]) -> SubmittedValues:
-        """Return the values for this node's ranks, and remove the variable JOBC_SUBMITTED."""
-        sent = _parse_base64(environ.pop(VARIABLE, ""))
-        if sent:
-            return cls._from_keys(sent)
-        return cls.read(Path(environ["JOBC_RUN_DIR"])) if environ.get("JOBC_RUN_DIR") else NO_VALUES
+    def take(cls, environ: MutableMapping[str, str], is_training: bool = False) -> SubmittedValues:
+        """Return the values for this node's ranks, and remove the variable JOBC_SUBMITTED.
+
+        is_training: raise Failure if the run's values cannot be read, because this node's ranks might run with other
+        values than the other nodes' or an earlier attempt's.
+        """
+        keys = _parse_base64(environ.pop(VARIABLE, ""))
+        source: str | Path = VARIABLE
+        if not keys and environ.get("JOBC_RUN_DIR"):
+            source = Path(environ["JOBC_RUN_DIR"], "state/run")
+            keys = _read_keys_or_fail(source) if is_training else read_keys(source)
+        if is_training and (broken := [name for name, kind in _KINDS.items() if not _is_valid(keys.get(name), kind)]):
+            title = f"{source}: {broken[0]}= is damaged: not what jobctl submit wrote"
+            raise Failure(title, "jobctl submit --fork starts a new run with the values that you give", DATA_BROKEN)
+        return cls._from_keys(keys)
 
     @classmethod
     def _from_keys(cls, keys: Mapping[str, str]) -> SubmittedValues:
@@ -89,6 +102,10 @@ def check_values(assignments: Iterable[str], arguments: Iterable[str], node: Map
         raise Failure(why, "compile the job with other overrides, or a sweep: jobc -m …", 2)
     if secret := next((name for name in values.env if name in (node.get("secrets") or {})), ""):
         raise Failure(f"--env {secret}: {secret} is one of this job's secrets", f"export {secret} before you submit", 2)
+    if secret := next(filter(_SECRET_NAME.search, values.env), ""):
+        title = f"--env {secret}: a name for a secret, whose value would be stored in plain text"
+        hint = f"add secrets.{secret}=env:{secret} to the job, and export {secret} before you submit"
+        raise Failure(title, hint, 2)
     if sum(map(len, values.keys().values())) > MOST_BYTES:
         raise Failure(f"--env and the words after -- exceed {MOST_BYTES} bytes", "put them in a file", 2)
     return values
@@ -99,12 +116,32 @@ def _split_assignment(text: str) -> tuple[str, str]:
     if not equals or not _NAME.fullmatch(name):
         raise Failure(f"--env takes NAME=VALUE, not {text}", "jobctl submit --help", 2)
     if not _is_settable(name):
-        raise Failure(f"--env {name}: jobc sets this variable itself", "choose another name", 2)
+        raise Failure(f"--env {name}: jobc or the launcher sets this variable", "choose another name", 2)
     return name, value
 
 
 def _is_settable(name: str) -> bool:
-    return bool(_NAME.fullmatch(name)) and not name.startswith("JOBC_") and name not in _RANK_VARIABLES
+    is_free = name in (*PATH_VARIABLES, *DEFAULTS) or not (is_reserved(name) or name.startswith(_OF_LAUNCHERS))
+    return is_free and bool(_NAME.fullmatch(name))
+
+
+def _read_keys_or_fail(path: Path) -> dict[str, str]:
+    try:
+        content = read_bytes(path, MOST_STATE_BYTES, follow=False)
+    except Unreadable as error:
+        title = f"cannot read with which arguments and variables the run was submitted: {error}"
+        raise Failure(title, "check the storage of the run folder", CRASHED) from None
+    keys = parse_keys(printable(content.decode(errors="replace")))
+    if b"\0" in content or "job" not in keys:
+        raise Failure(f"{path} is damaged", "jobctl submit --fork starts a new run", DATA_BROKEN)
+    return keys
+
+
+def _is_valid(text: str | None, kind: type) -> bool:
+    """Return whether a key is missing, or is JSON of that kind with texts."""
+    tree = _parse(text) if text is not None else kind()
+    texts = tree.values() if isinstance(tree, dict) else tree
+    return isinstance(tree, kind) and all(isinstance(entry, str) for entry in texts)
 
 
 def _parse_base64(text: str) -> dict[str, str]:

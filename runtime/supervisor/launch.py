@@ -66,7 +66,7 @@ class _NodeLaunch:
     def run(self, line: Sequence[str], words: Sequence[str]) -> int:
         read, payload = self.read, self.payload
         launcher, command = launchers.split_launch_line(line)
-        values = SubmittedValues.take(os.environ)
+        values = SubmittedValues.take(os.environ, is_training=payload == "train")
         values.set_variables(os.environ)
         command += values.arguments if payload == "train" else ()
         steps, entries = _step_command_and_then_count(payload, read.rendezvous_timeout_s)

@@ -26,8 +26,13 @@ def read_text(path: Path) -> str:
 
 def read_keys(path: Path) -> dict[str, str]:
     """Return a file's lines KEY=VALUE as a mapping. If a key is repeated, the first line wins."""
+    return parse_keys(read_text(path))
+
+
+def parse_keys(text: str) -> dict[str, str]:
+    """Parse lines KEY=VALUE as read_keys() does."""
     keys: dict[str, str] = {}
-    for line in read_text(path).split("\n"):
+    for line in text.split("\n"):
         name, equals, value = line.partition("=")
         if equals:
             keys.setdefault(name, value)

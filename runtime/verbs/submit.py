@@ -18,14 +18,15 @@ from ..engines.engine import Engine
 from ..engines.new_run import create_next_attempt, create_run
 from ..engines.run_to_continue import find_run_to_continue
 from ..engines.starting_engine import StartingEngine, copy_user_code, starting_engine
-from ..run_folder.submitted_values import NO_VALUES, SubmittedValues, check_values
+from ..run_folder.submitted_values import NO_VALUES, VARIABLE, SubmittedValues, check_values
 from ..system.command_line import Parser
 from ..system.failure import Failure
 from ..system.values import read_keys
 
 
 def main(argv: list[str]) -> int:
-    os.environ.pop("JOBC_INIT_FROM", None)  # only --fork may set it
+    for name in ("JOBC_INIT_FROM", VARIABLE):  # inherited; only --fork, and --env and arguments, may set them
+        os.environ.pop(name, None)
     place = Place.program_location()
     words, arguments = split_arguments(argv)
     if place.is_sweep:
@@ -72,7 +73,10 @@ def start_attempt(
 
 
 def parser(engine: Engine) -> Parser:
-    end = "Arguments after -- are appended to your command. Resumes repeat them and --env; a fork does not."
+    end = (
+        "Arguments after -- are appended to your command. Resumes repeat them and --env; a fork does not. Both are"
+        " recorded in the run folder, and on Kubernetes and SkyPilot also in the Job or the task."
+    )
     words = Parser("submit", "Start the job as a new run, or as the next attempt of a run.", end)
     text = "resume that run; model, data, seed, optimizer and batch must not change"
     words.add_argument("--resume", metavar="ID", default="", help=text)
@@ -84,7 +88,7 @@ def parser(engine: Engine) -> Parser:
     words.add_argument("--fork", metavar="ID", default="", help=text)
     text = "ID of the new run; default: date, time and four random digits"
     words.add_argument("--run-id", metavar="ID", default="", help=text)
-    text = "set a variable of the ranks for this run; recorded in the run folder, so not for secrets"
+    text = "set a variable of the ranks for this run; not for secrets, because values are recorded"
     how: dict[str, Any] = {"metavar": "NAME=VALUE", "action": "append", "default": []}
     words.add_argument("--env", help=text, **how)
     if isinstance(engine, StartingEngine):

@@ -47,7 +47,7 @@ stop = []
 signal.signal(signal.SIGTERM, lambda *_: stop.append(1))
 saved, log = run / f"saved_{rank}", run / f"steps_{rank}"
 step = int(saved.read_text()) if saved.exists() else 0
-print("token", os.environ.get("TOKEN"), "job", os.environ["JOBC_JOB_ID"], flush=True)
+print("token", os.environ.get("TOKEN") or os.environ.get("LABEL"), "job", os.environ["JOBC_JOB_ID"], flush=True)
 while step < last:
     time.sleep(0.2)
     step += 1

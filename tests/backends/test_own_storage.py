@@ -26,8 +26,9 @@ PROGRAM = """
 import os, signal, sys, time
 if sys.argv[1] == os.environ["RANK"]:
     raise RuntimeError("the disk is broken")
-if os.environ.get("TOKEN"):
-    print("token of", len(os.environ["TOKEN"]), flush=True)
+word = os.environ.get("TOKEN") or os.environ.get("LABEL")
+if word:
+    print("token of", len(word), flush=True)
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
 print("up", open("greeting.txt").read(), flush=True)
 time.sleep(float(sys.argv[2]))
@@ -121,12 +122,12 @@ def test_a_run_is_sent_started_followed_and_told(rack: Cluster, client: str) -> 
 @pytest.mark.parametrize("client", ["ssh", "pdsh"])
 def test_all_nodes_get_what_submit_was_given(rack: Cluster, client: str) -> None:
     job = make(rack, f"given {client}", client, "launcher=spawn", command=("program.py",))
-    code, said = job("submit", "--env", "TOKEN=abc", "--", "-", "1")
+    code, said = job("submit", "--env", "LABEL=abc", "--", "-", "1")
     assert code == 0 and said.count("token of 3\n") == 1, said
     assert ["token of 3\n" in job.read(node, f"logs/rank_0{rank}.log") for rank, node in enumerate(rack.nodes)] == [
         True
     ] * 3
-    assert "  submitted with: --env TOKEN=abc -- - 1\n" in job("status")[1]
+    assert "  submitted with: --env LABEL=abc -- - 1\n" in job("status")[1]
 
 
 @pytest.mark.parametrize("client", CLIENTS)

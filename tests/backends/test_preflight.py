@@ -185,6 +185,7 @@ def test_a_worker_says_which_port_it_waits_for_and_why_in_vain(cluster: Cluster,
     job = Job(cluster, tmp_path, "ssh", "gpus=0", "rendezvous.timeout=16s")
     run = tmp_path / "run"
     (run / "state").mkdir(parents=True)
+    (run / "state/run").write_text("job=job\n")
     env = {"JOBC_RUN_DIR": str(run), "JOBC_HEAD_ADDR": "node1", "JOBC_HEAD_PORT": "29555"}
     done = cluster.nodes[1].run([job.artifact / "launch.sh", "1", "train"], env=env, cwd=tmp_path)
     assert done.returncode == 71, done.stdout + done.stderr

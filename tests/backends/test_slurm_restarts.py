@@ -46,14 +46,14 @@ def test_the_notice_of_the_limit_requeues_at_most_so_often(cluster: Cluster, tmp
 
 def test_a_requeue_repeats_what_submit_was_given(cluster: Cluster, tmp_path: Path) -> None:
     job = make(cluster, tmp_path / "job", SRUN, "nodes=2", "procs=2", command=("steps.py",))
-    code, said = job("submit", "--env", "TOKEN=abc", "--", "1000")
+    code, said = job("submit", "--env", "LABEL=abc", "--", "1000")
     assert code == 0, said
     wait_for(lambda: all(len(done(job, rank)) > 2 for rank in range(4)), "steps")
     number = read(job.run / "state/job_0").splitlines()[0].removeprefix("job_id=")
     cluster.login.run(["scancel", "--batch", "--signal=USR2", number], check=True)
     goes_on(job, 2)
     assert [read(job.run / f"logs/rank_0{rank}.log").count("token abc") for rank in range(4)] == [2] * 4
-    assert "  submitted with: --env TOKEN=abc -- 1000\n" in job("status")[1]
+    assert "  submitted with: --env LABEL=abc -- 1000\n" in job("status")[1]
     assert job("stop")[0] == 0
 
 

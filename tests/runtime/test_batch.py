@@ -22,6 +22,7 @@ from jobc.backends.slurm.engine.requeue import (
     requeue_without_lost_nodes,
 )
 from jobc.runtime.engines.engine import Answer, Engine, Job
+from jobc.runtime.run_folder.run_secrets import secrets_folder_of_run
 from jobc.runtime.system.values import read_keys
 
 PROGRAM = "import sys; from jobc.backends.slurm.engine.batch import main; sys.exit(main(sys.argv[1:]))"
@@ -98,12 +99,13 @@ def bed(tmp_path: Path) -> Bed:
 
 def test_the_tasks_run_the_copy_of_launch_sh_in_the_run(bed: Bed) -> None:
     bed.tasks(f"env >{bed.folder}/env; {ENDED.replace('CODE', '0')}")
-    assert bed(SLURM_CPU_BIND_TYPE="x", JOBC_HEAD_ADDR="other", SLURM_STEP_GPUS="0") == (0, "")
+    left_over = {"SLURM_CPU_BIND_TYPE": "x", "JOBC_HEAD_ADDR": "other", "JOBC_SUBMITTED": "e30="}
+    assert bed(**left_over, SLURM_STEP_GPUS="0") == (0, "")
     assert bed.asked()[1] == f"srun --nodes=2 bash {bed.run}/artifact/0/launch.sh"
     seen = read_keys(bed.folder / "env")
     expected = {"JOBC_RUN_DIR": str(bed.run), "JOBC_ATTEMPT": "0", "JOBC_PROJECT": str(bed.folder)}
     assert {name: seen.get(name) for name in expected} == expected and seen["JOBC_STEP_TASKS"] == "1(x2)"
-    assert "SLURM_STEP_GPUS" in seen and not {"SLURM_CPU_BIND_TYPE", "JOBC_HEAD_ADDR"} & seen.keys()
+    assert "SLURM_STEP_GPUS" in seen and not left_over.keys() & seen.keys()
     assert bed.recorded() == ("0", "done")
 
 
@@ -196,6 +198,16 @@ def test_tasks_that_a_lost_node_leaves_behind_are_ended(bed: Bed) -> None:
     bed.tasks(lost)
     bed.client("scontrol", "exit 1")
     assert bed()[0] == 69
+
+
+def test_an_io_error_of_the_run_folder_does_not_prevent_the_cleanup(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(bed.folder))
+    secrets = secrets_folder_of_run(bed.run)
+    secrets.mkdir(parents=True)
+    bed.tasks(f"ln -s {'x' * 300} $JOBC_RUN_DIR/exit; sleep 2; exit 3")  # stat() fails: File name too long
+    code, printed = bed()
+    assert code == 1 and "Traceback" not in printed, printed
+    assert bed.recorded() == ("1", "crashed") and not secrets.exists()
 
 
 def test_a_node_that_cannot_read_the_run_folder_is_named(bed: Bed) -> None:

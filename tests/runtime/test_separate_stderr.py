@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
+
+from jobc.runtime.run_folder.run_folder import LossyLog
 
 PROGRAM = "import sys; from jobc.runtime.ranks.rank import main; sys.exit(main(sys.argv[1:]))"
 COMMAND = ("bash", "-c", "echo out; echo err >&2; echo stderr=$JOBC_STDERR")
@@ -36,3 +41,35 @@ def test_without_a_reader_a_rank_still_ends(tmp_path: Path) -> None:
     assert subprocess.run(words, env={**os.environ, **where}, check=False, timeout=30).returncode == 0
     os.close(reader)
     assert (tmp_path / "logs/rank_01.log").stat().st_size > 300000
+
+
+def test_a_slow_reader_gets_everything_or_the_number_of_bytes_that_were_dropped(tmp_path: Path) -> None:
+    read_end, write_end = os.pipe()
+    os.set_blocking(write_end, False)
+    log = LossyLog(write_end, wait_s=5)
+    reader = threading.Timer(0.2, lambda: received.append(read_bytes(read_end, 200_000)))
+    received: list[bytes] = []
+    reader.start()
+    assert log.write(b"x" * 200_000) == "", "it waits for the reader"
+    reader.join()
+    assert received == [b"x" * 200_000]
+    log.wait_s = 0.1
+    assert log.write(b"y" * 100_000) == "the reader is too slow"
+    began = time.monotonic()
+    assert log.write(b"z" * 5000) == "" and time.monotonic() - began < 0.1, "it does not wait again while it drops"
+    size = fcntl.fcntl(write_end, fcntl.F_GETPIPE_SZ)
+    assert read_bytes(read_end, size) == b"y" * size
+    log.write(b"")
+    assert (
+        f"jobc: dropped {105_000 - size} bytes of output here: the reader is too slow"
+        in os.read(read_end, 999).decode()
+    )
+    os.close(read_end)
+    os.close(write_end)
+
+
+def read_bytes(descriptor: int, count: int) -> bytes:
+    content = b""
+    while len(content) < count:
+        content += os.read(descriptor, count - len(content))
+    return content

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,6 +38,9 @@ def test_the_ranks_get_them_in_every_attempt_and_status_shows_them(job):
     assert f"  submitted with: {told}\n" in demo.run("status")[1]
     assert demo.run("submit", "--fork", "a", "--run-id", "b")[0] == 0
     assert "submitted with" not in demo.run("status", "--run", "b")[1]
+    inherited = SubmittedValues((), {"LR": "7"}).encode_for_variable()
+    assert demo.run("submit", "--run-id", "c", JOBC_SUBMITTED=inherited)[0] == 0
+    assert "LR=1" in demo.mark("record.0").split("\0"), "a value inherited from another job is not used"
 
 
 def test_a_run_that_exists_takes_no_other_values(job):
@@ -53,9 +59,16 @@ def test_a_run_that_exists_takes_no_other_values(job):
     [
         (["A"], [], "takes NAME=VALUE, not A"),
         (["1A=x"], [], "takes NAME=VALUE"),
-        (["JOBC_RUN_DIR=x"], [], "jobc sets this variable itself"),
-        (["RANK=3"], [], "jobc sets this variable itself"),
+        (["JOBC_RUN_DIR=x"], [], "jobc or the launcher sets this variable"),
+        (["RANK=3"], [], "jobc or the launcher sets this variable"),
+        (["SLURM_PROCID=3"], [], "jobc or the launcher sets this variable"),
+        (["TORCHELASTIC_RUN_ID=x"], [], "jobc or the launcher sets this variable"),
+        (["PET_NNODES=2"], [], "jobc or the launcher sets this variable"),
+        (["ACCELERATE_USE_CPU=1"], [], "jobc or the launcher sets this variable"),
         (["T=x"], [], "T is one of this job's secrets"),
+        (["HF_TOKEN=hf_x"], [], "--env HF_TOKEN: a name for a secret"),
+        (["wandb_api_key=x"], [], "--env wandb_api_key: a name for a secret"),
+        (["DB_PASSWORD=x"], [], "--env DB_PASSWORD: a name for a secret"),
         (["A=" + "x" * 33000], [], "exceed 32768 bytes"),
         ([], ["--lr"], "the bundled trainer takes no arguments"),
     ],
@@ -63,7 +76,7 @@ def test_a_run_that_exists_takes_no_other_values(job):
 def test_values_that_a_job_cannot_use_are_refused(assignments: list[str], arguments: list[str], why: str) -> None:
     with pytest.raises(Failure, match=why) as refused:
         check_values(assignments, arguments, {"uses_trainer": True, "secrets": {"T": {}}})
-    assert refused.value.code == 2
+    assert refused.value.code == 2 and "hf_x" not in refused.value.title + refused.value.hint
 
 
 @pytest.mark.parametrize("text", ["", "arguments=7\nenv=x\n", "arguments={}\nenv=[]\n", f"arguments={'[' * 60000}\n"])
@@ -73,6 +86,35 @@ def test_a_file_that_jobc_did_not_write_has_no_values(tmp_path: Path, text: str)
     assert SubmittedValues.read(tmp_path) == NO_VALUES
 
 
+@pytest.mark.parametrize(
+    ("content", "why", "code"),
+    [
+        (None, "state/run does not exist", 1),
+        (b"", "state/run is damaged", 65),
+        (b"job=demo\n" + bytes(40), "state/run is damaged", 65),
+        (b'job=demo\narguments=["--lr"', "state/run: arguments= is damaged", 65),
+        (b"job=demo\narguments=[1]\n", "state/run: arguments= is damaged", 65),
+        (b"job=demo\nenv=[]\n", "state/run: env= is damaged", 65),
+    ],
+)
+def test_a_node_does_not_train_without_the_runs_values(
+    tmp_path: Path, content: bytes | None, why: str, code: int
+) -> None:
+    (tmp_path / "state").mkdir()
+    if content is not None:
+        (tmp_path / "state/run").write_bytes(content)
+    with pytest.raises(Failure, match=why) as refused:
+        SubmittedValues.take({"JOBC_RUN_DIR": str(tmp_path)}, is_training=True)
+    assert refused.value.code == code
+    SubmittedValues.take({"JOBC_RUN_DIR": str(tmp_path)})  # such as jobctl shell
+
+
+def test_the_path_of_the_project_need_not_be_text(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state/run").write_bytes(b'job=demo\nproject=/\xff\narguments=["1"]\n')
+    assert SubmittedValues.take({"JOBC_RUN_DIR": str(tmp_path)}, is_training=True).arguments == ("1",)
+
+
 def test_nodes_without_the_run_folder_get_them_in_a_variable() -> None:
     values = SubmittedValues(ODD, {"A": "it's \u00e9\n$HOME"})
     environ = {"JOBC_SUBMITTED": values.encode_for_variable()}
@@ -80,9 +122,27 @@ def test_nodes_without_the_run_folder_get_them_in_a_variable() -> None:
     assert NO_VALUES.encode_for_variable() == "" and SubmittedValues.take({}) == NO_VALUES
 
 
+def test_a_listed_host_ignores_values_from_another_job(tmp_path: Path) -> None:
+    artifact = tmp_path / "artifact"
+    artifact.mkdir()
+    (artifact / "hosts.txt").write_text("a\n")
+    (artifact / "launch.sh").write_text("echo sent=${JOBC_SUBMITTED-}\n")
+    program = (
+        f"import sys; sys.argv[0] = '{artifact}/jobctl'; from jobc.runtime.node.task import main; main(sys.argv[1:])"
+    )
+    words = [sys.executable, "-c", program, "", "0", "a", "shell"]
+    environ = {**os.environ, "JOBC_SUBMITTED": "e30="}
+    assert subprocess.run(words, env=environ, capture_output=True, text=True, check=True).stdout == "sent=\n"
+
+
 @pytest.mark.parametrize("text", ["", "?", "/w==", "MQ==", "e30="])
 def test_a_variable_that_jobc_did_not_set_has_no_values(text: str) -> None:
     assert SubmittedValues.take({"JOBC_SUBMITTED": text}) == NO_VALUES
+
+
+def test_variables_that_jobc_only_has_a_default_for_can_be_set() -> None:
+    assignments = ("OMP_NUM_THREADS=4", "PYTHONPATH=/lib")
+    assert check_values(assignments, (), {}).env == {"OMP_NUM_THREADS": "4", "PYTHONPATH": "/lib"}
 
 
 def test_no_file_sets_a_variable_of_jobc(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ create the file MARK; bash would report a value that it takes for a number.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -33,7 +34,10 @@ NODE = {
     "host": socket.gethostname(), "pid": "999999", "start_ticks": "1", "attempt": "0", "started": "1700000000",
     "first_rank": "0", "ended": "1700000100", "exit": "1", "reason": "rank 0: exit 1",
 }  # fmt: skip
-RUN = {"job": "demo", "created": "1700000000", "project": "/nonexistent", "init_from": ""}
+RUN = {
+    "job": "demo", "created": "1700000000", "project": "/nonexistent", "init_from": "", "arguments": '["7"]',
+    "env": '{"A": "1"}',
+}  # fmt: skip
 FIRST = {"node": "0", "rank": "0", "time_ns": "1", "reason": "rank 0: exit 1"}
 FIELDS = (
     *(("state/node_00", key) for key in NODE), *(("state/run", key) for key in RUN), ("state/resume", "command"),
@@ -169,12 +173,17 @@ def test_a_hostile_value_in_every_field_breaks_no_script(scripts: Scripts, tmp_p
 @pytest.mark.parametrize("payload", (CODE, "$(touch MARK)", "1\n';touch MARK;'", "--all", "", "'", "-"), ids=range(7))
 def test_a_node_started_by_hand_reads_a_hostile_run(scripts: Scripts, tmp_path: Path, payload: str) -> None:
     """launch.sh reads state/run itself, and evaluates what `jobctl node` prints."""
-    run = forge(tmp_path.joinpath(*ROOT), state__run=lines(dict.fromkeys(RUN, payload)), state__node_00=lines(NODE))
+    submitted = {"arguments": json.dumps([payload]), "env": json.dumps({"A": payload, payload: "x"})}
+    keys = {**dict.fromkeys(RUN, payload), **submitted}
+    run = forge(tmp_path.joinpath(*ROOT), state__run=lines(keys), state__node_00=lines(NODE))
     shutil.rmtree(run / "artifact/0")
     scripts.artifact = Path(shutil.copytree(scripts.artifact, run / "artifact/0"))
     (run / "code").mkdir()
-    (run / "code/p.py").write_text("import os; print('init from', os.environ.get('JOBC_INIT_FROM'))\n")
-    assert f"init from {payload.split(chr(10))[0]}" in scripts.run("launch.sh", "0")
+    (run / "code/p.py").write_text(
+        "import os, sys; print('init from', os.environ.get('JOBC_INIT_FROM'), 'with', sys.argv[1:])\n"
+    )
+    output = scripts.run("launch.sh", "0")
+    assert f"init from {payload.split(chr(10))[0]} with {[payload]}" in output
 
 
 NAMES = (

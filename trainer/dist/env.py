@@ -2,7 +2,8 @@
 
 Input:  a mapping of environment variables.
 Output: a RankEnvironment, or one BrokenInput that lists every missing or invalid variable.
-TABLE is the only list of these names; docs and tests read it. Standard library only.
+TABLE describes these names; docs and tests read it. A new name also goes into runtime/system/reserved_variables.py.
+Standard library only.
 
 jobc, torchrun and accelerate use torchrun's variable names. srun, mpirun and SkyPilot set the same values under other
 names, which launchers.py translates.

@@ -28,6 +28,7 @@ from ....runtime.ranks.separate_stderr import STDERR, WANTED
 from ....runtime.run_folder.artifact_copies import copy_number_by_attempt, link_attempt_to_copy
 from ....runtime.run_folder.run_folder import write_small_file
 from ....runtime.run_folder.run_secrets import delete_run_secrets
+from ....runtime.run_folder.submitted_values import VARIABLE
 from ....runtime.system.command_line import run_verb
 from ....runtime.system.failure import Failure
 from ....runtime.system.processes import SignalQueue
@@ -50,6 +51,7 @@ _FOREIGN = (
     "SLURM_TRES_PER_TASK", "SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK",  # srun reads one, depending on its version
     "JOBC_RUN_ID", "JOBC_JOB_ID", "JOBC_NODE_RANK", "JOBC_NODE_LIST", "JOBC_HEAD_ADDR", "JOBC_HEAD_PORT",
     "JOBC_INIT_FROM", "LOCAL_RANK",  # job_variables.py sets these in each task
+    VARIABLE,  # the run folder has the values
 )  # fmt: skip
 _CANNOT_READ = '[[ -r $0 ]] || echo "$SLURM_NODEID $(uname -n)"'
 
@@ -185,6 +187,9 @@ class BatchAttempt:
                 print(f"error: cannot start the command of a group: {error.strerror}", file=sys.stderr)
                 return CRASHED
             return self.run.worst_recorded_code(self._run_tasks(words, environ), self.place.job.nodes)
+        except OSError as error:  # returned, not raised, so that the job's end is recorded and its secrets are removed
+            print(f"error: cannot supervise the job: {error}", file=sys.stderr)
+            return CRASHED
         finally:
             self._groups.end()
 
@@ -207,7 +212,8 @@ class BatchAttempt:
             if not self._groups.failure and self._groups.check_for_failure():
                 print(f"error: {self._groups.failure}; stopping the ranks", file=sys.stderr, flush=True)
                 self._signal_steps()
-            if not first.exists():  # no failure, or it was removed because the ranks restart in place
+            # no failure, it was removed because the ranks restart in place, or an I/O error (Path.exists() would raise)
+            if not os.path.exists(first):
                 failed_at = None
                 continue
             failed_at = time.monotonic() if failed_at is None else failed_at

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 
 from ....runtime.run_folder.submitted_values import PATH_VARIABLES
+from ....runtime.system.reserved_variables import DEFAULTS, is_reserved
 from ...diagnostics.diagnostic import Diagnostic
-from ...spec.derived_variables import is_derived
 from ...spec.job_spec import JobSpec
 from ...spec.secret_scan import is_secret_assignment, looks_like_token
 from ..plan._programs import rank_launcher_name
@@ -13,7 +13,6 @@ from ..plan._shell import program_words_of_commands
 from ..plan._variables import user_variables
 from . import _script_names as shell_names
 
-_OF_ITS_OWN = ("OMP_NUM_THREADS", "PYTHONUNBUFFERED")  # a shell may change these
 _KEYS = {"OMP_NUM_THREADS": ("threads", 1, 1024), "MASTER_PORT": ("rendezvous.port", 1024, 65535)}  # key, valid range
 
 
@@ -69,11 +68,11 @@ def check_derived_variable(spec: JobSpec) -> Iterator[Diagnostic]:
     # a launcher in the command sets them for its own ranks
     has_launcher = any(map(rank_launcher_name, program_words_of_commands(spec.command or ())))
     for variable in user_variables(spec):
-        if variable.name in PATH_VARIABLES or not is_derived(variable.name):
+        if variable.name in PATH_VARIABLES or not is_reserved(variable.name):
             continue
         hint = _replacement_hint(variable.name, variable.value)
         if variable.is_set_by_command:
-            if has_launcher or variable.name in _OF_ITS_OWN:
+            if has_launcher or variable.name in DEFAULTS:
                 continue
             hint = variable.removal_hint()
         title = f"{variable.title} is derived and cannot be set"

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
+from ....runtime.system.reserved_variables import is_reserved
 from ...diagnostics.diagnostic import Diagnostic, Severity
 from ...plan.derive import usable_hosts
-from ...spec.derived_variables import is_derived
 from ...spec.job_spec import JobSpec
 from ...spec.value_types import format_bytes
 
@@ -45,7 +45,7 @@ def check_invalid_network_setting(spec: JobSpec) -> Iterator[Diagnostic]:
             hint = f"{setting.name}: 0, or remove {setting.name}"
             title = f"network.settings sets {setting.name} to an empty value"
             yield Diagnostic("JC2050", title, because, hint, key=key)
-        elif is_derived(setting.name):
+        elif is_reserved(setting.name):
             because = "a value that you set would contradict the launcher's value"
             yield Diagnostic("JC2050", f"{setting.name} is derived and cannot be set", because, "remove it", key=key)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from jobc.runtime.exit_codes import DATA_BROKEN
+from jobc.runtime.system.reserved_variables import is_reserved
 from jobc.trainer.dist.env import LAUNCHER_NAMES, TABLE, RankEnvironment, field_name_of_variable, parse_environment
 from jobc.trainer.lifecycle.errors import BrokenInput
 
@@ -18,6 +19,10 @@ LAUNCHED = {
     "MASTER_ADDR": "node0",
     "MASTER_PORT": "29500",
 }
+
+
+def test_users_can_set_no_variable_of_the_contract() -> None:
+    assert [row.name for row in TABLE if not is_reserved(row.name)] == []
 
 
 def test_no_launcher_means_one_process() -> None:

@@ -5,8 +5,8 @@ from typing import Any
 
 from .....compiler.api import Diagnostic, LaunchPlan, nearest
 from .....compiler.emit.render import evaluate_document
-from .....compiler.spec.derived_variables import is_derived
 from .....compiler.spec.secret_scan import is_secret_name
+from .....runtime.system.reserved_variables import is_reserved
 from ...._shared import kubernetes_fields as fields
 from ...._shared import kubernetes_formats as forms
 from ...extra_fields import KEY, KINDS, POD, VARIABLES
@@ -57,7 +57,7 @@ def check_inconsistent_pod(plan: LaunchPlan, options: KubernetesOptions) -> Iter
 def check_derived_variable(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC2006: a rank variable that jobc derives. JC4600 covers the variables that the plan sets."""
     for container, name, _ in _container_variables(options):
-        if container == "node" and name not in VARIABLES and is_derived(name):
+        if container == "node" and name not in VARIABLES and is_reserved(name):
             key = f"{KEY}.{POD}.spec.containers.node.env.{name}"
             because = "a value that you set would contradict the launcher's value"
             yield Diagnostic("JC2006", f"{key} is derived and cannot be set", because, f"remove {key}", key=key)
