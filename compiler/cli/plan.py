@@ -1,4 +1,4 @@
-"""jobc plan: print estimates for every size of a job. Writes no file."""
+"""jobc plan: print estimates for every sweep point, such as each of nodes=1,2,8. Writes no file."""
 
 import itertools
 from collections.abc import Sequence

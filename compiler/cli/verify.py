@@ -2,8 +2,8 @@
 
 jobc verify DIR …    lists hand edits with their lines, inputs that have changed since, and the digest to quote
 
-Pass the same `--config-dir FOLDER` as in the compile. The exit code is 1 if a file or the inputs differ, or if
-something cannot be read. `--format json` prints one document on stdout. Nothing in the directory is run or imported.
+Pass the same `--config-dir FOLDER` with which DIR was compiled. The exit code is 1 if a file or the inputs differ, or
+if something cannot be read. `--format json` prints one document on stdout. Nothing in the directory is run or imported.
 """
 
 from __future__ import annotations

@@ -23,7 +23,8 @@ def check_extra_entries(
 ) -> Iterator[Diagnostic]:
     """Yield JC4600 for each entry at, above or below a path that the plan sets.
 
-    protected: path -> description of the spec keys that set it: ("num_processes",): "nodes and procs"; `*` is any key.
+    protected: path -> description of the spec keys that set it: ("num_processes",): "nodes and procs"; `*` matches any
+               key.
     section:   the key that contains the tree.
     """
     for extra_path in value_paths(extra):

@@ -248,7 +248,10 @@ class Render:
 
 
 def _track_views(views: Mapping[str, Any], trace: PlanKeyTrace) -> dict[str, Any]:
-    """Return the views, with dataclasses and mappings wrapped to record reads. Plain values are traced to no key."""
+    """Return the views, with dataclasses and mappings wrapped to record reads.
+
+    Plain values are not traced to any key.
+    """
     roots = {"plan": "", "left_out": "", "whole": ""}  # prefixes of the keys, if not the view's name
     return {
         name: track_reads(view, roots.get(name, name), trace.record_key)

@@ -1,4 +1,4 @@
-"""Compute all figures that `jobc plan` prints for one size of a job.
+"""Compute all figures that `jobc plan` prints for one job size (number of nodes and GPUs).
 
 In:  the spec, its plan, and the step time if it is known.
 Out: a Figures object.

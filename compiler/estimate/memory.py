@@ -69,7 +69,7 @@ class Memory:
 
     @property
     def least(self) -> int:
-        """Return a lower bound of the total, from lower bounds of the known parts."""
+        """Return a lower bound on the total, computed from lower bounds on the known parts."""
         return self.total - self._error_margin_bytes
 
     @property

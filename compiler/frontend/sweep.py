@@ -135,6 +135,9 @@ def _is_within(key: str, section: str) -> bool:
 
 
 def _folder_name_part(override: Override) -> str:
-    """Return `nodes=8` for use in a folder name. The words of a list are joined, as in `command=train.py_--lr_0.1`."""
+    """Return the override as part of a folder name, such as `nodes=8`.
+
+    The words of a list are joined, as in `command=train.py_--lr_0.1`.
+    """
     value = re.sub(r"[^\w.=-]+", "_", override.canonical.partition("=")[2]).strip("_")
     return f"{override.key}={value}"[:60]

@@ -122,7 +122,10 @@ def find_policies() -> tuple[Plugin, ...]:
 
 
 def code_pages() -> dict[str, Path]:
-    """Return code -> its page. Pages are in compiler/diagnostics/codes/ and in codes/ of each backend and policy."""
+    """Return a mapping from each diagnostic code to its page.
+
+    Pages are in compiler/diagnostics/codes/ and in codes/ of each backend and policy.
+    """
     brought = (plugin.folder / "codes" for plugin in (*find_plugins().values(), *find_policies()))
     folders = [PACKAGE / "compiler" / "diagnostics" / "codes", *brought]
     pages = {page.stem: page for folder in reversed(folders) for page in folder.glob("*.md")}
@@ -131,7 +134,7 @@ def code_pages() -> dict[str, Path]:
 
 @cache
 def codes_by_name() -> dict[str, tuple[str, ...]]:
-    """Return name -> codes, jobc's own first. There are several if a plugin reuses a name."""
+    """Return a mapping from each name to its codes, jobc's own first. A name has several if a plugin reuses it."""
     names: dict[str, tuple[str, ...]] = {}
     for code, page in sorted(code_pages().items(), key=lambda item: not item[1].is_relative_to(PACKAGE)):
         if name := read_code_page_heading(page).name:

@@ -313,9 +313,10 @@ class Engine:
         text: str = "",
         inherited: Mapping[str, str] = os.environ,
     ) -> Answer:
-        """Run an engine's client and return its output. If it is missing, its exit code is 127; if it hangs, 124.
+        """Run an engine's client and return its output.
 
-        text: the client's input.
+        The exit code is 127 if the client cannot be started, and 124 if it times out.
+        text: the client's stdin.
         environment: variables added to the inherited ones.
         """
         try:

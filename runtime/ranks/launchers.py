@@ -1,6 +1,7 @@
 """Complete launch.sh's launch line with the run's addresses and with jobctl's wrapper around a rank's command.
 
-In:  the line's words, such as `torchrun --nnodes=2 -- python3 train.py`; `$JOBC_…` in options stands for a variable.
+In:  the launch line, split into words, such as `torchrun --nnodes=2 -- python3 train.py`; `$JOBC_…` in options stands
+     for a variable.
 Out: this node's launcher command.
 """
 

@@ -70,7 +70,10 @@ class NodeSteps:
 
     @contextlib.contextmanager
     def recorded_as_running(self) -> Iterator[None]:
-        """Record this process while it runs steps, so that the supervisor signals it. (It never signals a launcher.)"""
+        """Record this process while it runs steps, so that the supervisor can signal it.
+
+        The supervisor never signals a launcher.
+        """
         ticks = processes.process_start_time(os.getpid())
         write_small_file(self.process_file, keys={"pid": os.getpid(), "start_ticks": ticks})
         try:

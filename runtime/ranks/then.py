@@ -29,7 +29,10 @@ def skip_ended_commands(run: RunFolder, steps: NodeSteps, entries: int) -> None:
 
 
 def run_commands(run: RunFolder, steps: NodeSteps, launcher: list[str], entries: list[str]) -> int:
-    """Run a launcher for each command; exec the last one. Return the exit code of one that fails. Raises Failure."""
+    """Run a launcher for each command; exec the last one. If one fails, stop and return its exit code.
+
+    Raises Failure.
+    """
     procs = int(os.environ["JOBC_PROCS"])
     ranks = range(steps.node * procs, (steps.node + 1) * procs)
     for number in range(len(entries) + 1):

@@ -160,7 +160,10 @@ def _reserve_path(path: Path) -> Path:
 
 
 def _write_in_reserve(path: Path, content: bytes) -> bool:
-    """Write into the reserved blocks, and rename that file to `path`. The old `path` makes room for a new reserve."""
+    """Write the content into the reserve file, whose blocks are already allocated, and rename it to `path`.
+
+    The old `path` makes room for a new reserve.
+    """
     if len(content) > RESERVED_BYTES:
         content = content[: RESERVED_BYTES - 1] + b"\n"
     reserve = _reserve_path(path)

@@ -161,7 +161,7 @@ def _origins_of_kept_runs(runs: Path, removed_folders: set[Path]) -> Iterator[by
 
 
 def _select_folders(engine: Engine, run: Run, only_checkpoints: bool) -> list[FolderToRemove]:
-    """Return which of a run's folders to remove: the run folders, or only old checkpoints."""
+    """Return what to remove for a run: all folders removed together with it, or only the old checkpoints in them."""
     folders = engine.folders_removed_together(run)
     if not only_checkpoints:
         return [FolderToRemove(folder.path, folder) for folder in folders]

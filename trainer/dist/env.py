@@ -201,7 +201,7 @@ def parse_environment(environ: Mapping[str, str], needed: Sequence[str] = ()) ->
 def _launcher_variables(
     setter: str, present: Collection[ContractVariable], values: Mapping[str, Any]
 ) -> launchers.LauncherVariables:
-    """Return the values that another launcher has set, under torchrun's names."""
+    """Return the values that another launcher has set, keyed by torchrun's names."""
     names = {row.like: row.name for row in present if row.setter == setter and row.like}
     rank, size = (row.name for row in TABLE if row.setter == setter and row.like in launchers.COUNTERS)
     return launchers.LauncherVariables(

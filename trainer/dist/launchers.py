@@ -1,6 +1,6 @@
 """Detect the launcher from torchrun's variables, or those of srun, mpirun and others. Standard library only.
 
-Input:  torchrun's variables, and the variables of other launchers under torchrun's names.
+Input:  torchrun's variables, and the variables of other launchers, keyed by torchrun's names.
 Output: torchrun's variables, as far as they are known, and every contradiction, naming both sides.
 
 Launchers can be nested: srun starts torchrun once on each node, or a batch job starts mpirun. The outer launcher then
@@ -57,9 +57,9 @@ def reconcile_variables(
 ) -> tuple[dict[str, Any], list[str], str]:
     """Return torchrun's variables, the contradictions, and, for a message, the names of the source variables.
 
-    environment:    variables that are set under torchrun's names.
+    environment:    the variables with torchrun's names that are set.
     trusted:        value of JOBC_LAUNCHER, one of WORDS. Other launchers are ignored. For jobc and torchrun, the
-                    trusted variables are those under torchrun's names.
+                    trusted variables are the ones with torchrun's names.
     is_under_agent: whether this process runs under torchrun.
     """
     if trusted is not None:

@@ -37,7 +37,7 @@ class StepResult:
 
     loss:        exact loss per item (in nats for cross-entropy); the same on all ranks.
     num_samples: number of samples on all ranks, without padding.
-    forward_s:   GPU seconds of this rank's forward passes; None on a CPU, where the phases measure this time.
+    forward_s:   GPU seconds of this rank's forward passes; None on a CPU, where the phase timers already measure it.
     skip_reason: why the update was skipped (NaN or Inf in loss or gradient), or "" if it was not skipped.
     requests:    requests of any rank.
     """

@@ -145,7 +145,10 @@ class SlurmEngine(StartingEngine):
         return why
 
     def why_not_removable(self, run: Run) -> str:
-        """Return why the run cannot be removed: Slurm has not reported the end of its job, which may have processes."""
+        """Return why the run cannot be removed, or "".
+
+        Until Slurm reports that the run's job ended, its processes may still be running.
+        """
         path = _job_file(run)
         if path is None or path.name != f"job_{run.attempt}":
             return f"attempt {'' if run.attempt is None else run.attempt} has not been queued yet"

@@ -3,7 +3,7 @@
 jobc why FILE:LINE …                     a line of an artifact; FILE:FIRST-LAST explains several lines
 jobc why DIR KEY …                       a spec key or plan key in DIR; NAME stands for env.NAME or secrets.NAME
 jobc why [KEY=VALUE …] KEY … [-- …]      the same for a compile of these overrides; nothing is written
-`--config-dir FOLDER` must be as in the compile of DIR.
+Pass the same `--config-dir FOLDER` with which DIR was compiled.
 A written directory is compiled again in memory, from the command line in its job.json, and compared with its files.
 """
 

@@ -1,1 +1,1 @@
-"""Rules about the figures for one size of a job. A rule is check(figures, spec, plan), which yields SizeFindings."""
+"""Rules about the figures for one job size. A rule is check(figures, spec, plan), which yields SizeFindings."""

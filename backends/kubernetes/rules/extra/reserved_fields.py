@@ -20,7 +20,7 @@ from .fields import validated_extra
 class ReservedField(NamedTuple):
     """Fields that users must not set.
 
-    parents, names: where the fields are in `backend.extra`, with `*` for any name except `node`, the ranks' container
+    parents, names: where the fields are in `backend.extra`; `*` matches any name except `node` (the ranks' container)
     hint: what to write instead
     breaks: whether a value breaks the job
     warning: what the field does to a job that still works, or "" if it breaks the job
