@@ -156,7 +156,7 @@ def _begin_next_attempt(run: Path, attempt: int, node: int, submission: str, mos
 def _announce_restart(ends: Path, node: int) -> None:
     """Record in `first` that the attempt has ended, unless a failure is recorded there already."""
     ends.mkdir(parents=True, exist_ok=True)
-    new = ends / f"first.{os.uname().nodename}"
+    new = ends / f".first.restart_{node}"  # each node writes its own, also where several nodes share a machine
     new.write_text(f"{exit_codes.PEER_LOST}\nnode={node}\nreason=node {node} was restarted\n")
     with contextlib.suppress(OSError):
         os.link(new, ends / "first")
