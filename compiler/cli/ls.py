@@ -4,7 +4,7 @@ Usage: jobc ls [FOLDER …] [--name PATTERN] [--state STATE[,STATE …]] [--limi
 In:    the folders; by default, JOBC_RUN_ROOT if set, or else runs/ and the run roots of the artifacts in artifacts/.
 Out:   a table that fits the terminal's width, or 80 columns if that is wider; or JSON for programs
        (docs/reference/ls.md).
-Exit:  0, even if there are no runs; 1 if a folder cannot be listed, or 2 for an invalid option.
+Exit:  0 on success (also without runs), 1 if a folder cannot be listed, 2 for an invalid option.
 """
 
 import argparse

@@ -83,7 +83,7 @@ class HostCopies:
 
     @staticmethod
     def require_checkpoint_hosts(run: Run, hosts: Sequence[HostEntry]) -> None:
-        """Raise Failure if a host that is no longer used may have checkpoints of the run."""
+        """Raise Failure if the run's checkpoints may be on a host that is no longer in `hosts`."""
         names = {host.name for host in hosts}
         for name in _checkpoint_hosts(run):
             if name and name not in names:

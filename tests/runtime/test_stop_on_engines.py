@@ -234,7 +234,7 @@ def test_another_object_of_that_name_is_not_deleted(demo: Stop) -> None:
 
 @pytest.mark.parametrize("words", [(), ("--now",)])
 def test_a_job_whose_pods_take_no_mark_is_deleted(demo: Stop, words: tuple[str, ...]) -> None:
-    """As without the verb create pods/exec. The pods get SIGTERM from the deletion, and are not replaced."""
+    """A user without permission to create pods/exec: deleting the job sends SIGTERM to its pods."""
     kubernetes(demo, [pod(0, "Running")], refused="exec")
     run = demo.run(state__job_0=RECORD)
     code, output = demo(*words)

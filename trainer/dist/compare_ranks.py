@@ -81,7 +81,7 @@ def describe_scattered_copy(facts_by_rank: Sequence[dict[str, str]], shards: int
 
 
 def _match_in_file(path: str, pattern: str) -> str:
-    """Return the first group of the match, or "" if there is no match, or the file cannot be read."""
+    """Return the first group of the match, or "" if there is no match or the file is unreadable."""
     try:
         match = re.search(pattern, Path(path).read_text(errors="replace"), re.MULTILINE)
     except OSError:

@@ -90,7 +90,7 @@ def test_for_a_fraction_a_number_is_offered_that_the_key_takes(word: str, fittin
 
 @pytest.mark.parametrize("words", HINTS_THAT_COMPILE, ids=" ".join)
 def test_the_hint_compiles(words: list[str], jobc: Jobc) -> None:
-    """What the hint says replaces the word that the message blames; a second hint may follow the first."""
+    """Replace the word that a message rejects with the one that its hint suggests, at most twice."""
     seen = set()
     for _ in range(3):
         status, printed = jobc("check", *words)

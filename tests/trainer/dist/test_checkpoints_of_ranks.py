@@ -57,7 +57,7 @@ def test_a_training_whose_last_save_failed_is_not_called_done(digits: Tree, new_
     run = new_run()
     run.start(digits({"world_size": 2, "loop.steps": 4}), program=["-c", NO_CHECKPOINTS])
     assert run.ranks[1].wait(60) == CRASHED
-    assert run.ranks[0].wait(1) == CRASHED, "it says why, and so must not be the one that ends last"
+    assert run.ranks[0].wait(1) == CRASHED, "rank 0 prints the reason, so it must not wait until the launcher kills it"
     assert "\ntrained  4 steps" in run.output(0) and "\ndone  " not in run.output(0)
     assert run.output(1).rstrip().endswith("was not saved; rank 0 printed the reason")
 

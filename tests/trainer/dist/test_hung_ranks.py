@@ -197,7 +197,7 @@ def test_a_rank_writes_its_stacks_when_asked_also_before_its_first_step_and_goes
 
 def test_a_stop_before_the_first_step_does_not_count_as_a_start_that_got_nowhere(digits: Tree, new_run: NewRun) -> None:
     run = new_run()
-    for _ in range(2):  # the second one would end with 65
+    for _ in range(2):  # a second attempt must not end with 65
         run.start(digits({"loop.max_fruitless": 1}), ["-c", SLOW_AT_FIRST], SLOW_S="60")
         run.wait_for_words("opens its data")
         run.ranks[0].send_signal(signal.SIGTERM)

@@ -38,7 +38,7 @@ def test_steps_without_a_finite_gradient_are_skipped_but_not_for_ever(
     lines = last_step_lines(tmp_path / "metrics" / "rank_00.jsonl")
     assert [bool(line.get("skipped")) for line in lines.values()] == [False, True, True, True, True]
     assert lines[2]["loss"] is None
-    if precision == "fp16":  # whose factor is not to blame for a loss that is no number
+    if precision == "fp16":  # a loss that is NaN is not caused by the loss scale
         assert {line["loss_scale"] for line in lines.values()} == {2.0**16}
 
 
