@@ -70,6 +70,7 @@ def twice(chance: random.Random, folder: Path) -> dict[str, Any]:
     with Job(folder, overrides(10**6, 50)) as job:
         job.submit()
         job.wait_for_step(50 + chance.randint(5, 40))
+        job.wait_for(lambda: newest_verified(job.run_folder / "checkpoints")[0] is not None, "a checkpoint")
         with slow_flushes(job, 2 * GRACE_S):
             job.started[-1].send_signal(signal.SIGTERM)
             time.sleep(SECOND_AFTER_S + chance.uniform(0, 2))
