@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from ..run_folder.run import Run
+from ..run_folder.run import MOST_NODES, Run
 from ..system.streams import LogOutput
 from ..system.untrusted_files import Unreadable, open_regular
 
@@ -117,7 +117,7 @@ class RequestedLogs:
         names: Iterable[str] = [self.name]
         if self.is_merged:
             try:
-                names = [name for name in os.listdir(self.folder) if name.startswith("node_")]
+                names = [name for name in os.listdir(self.folder) if name.startswith("node_")][:MOST_NODES]
             except OSError:
                 names = ()
         sizes = {}

@@ -27,7 +27,7 @@ from .artifact_copies import copy_number_by_attempt
 
 SILENT_S = 90  # a supervisor that has not touched its file for this long is dead or has lost access to its storage
 QUIET_S = 30  # status reports a supervisor that has not touched its file for this long
-MOST_FOREIGN_NODES = 10_000  # how many nodes' files are read in another user's run, which may have any number
+MOST_NODES = 20_000  # how many nodes' files are read in one folder; in another user's run, there may be any number
 METRICS_BYTES = 16384  # how much is read from the end of a metrics file
 _NODE = re.compile("node_[0-9]{1,9}")
 _STEP = re.compile(r'"step": *([0-9]{1,18})\b')
@@ -153,7 +153,7 @@ class Run:
             names = sorted(filter(_NODE.fullmatch, os.listdir(f"{self.path}/state")))
         except OSError:
             return []
-        return [self.path / f"state/{name}" for name in (names if self.is_mine else names[:MOST_FOREIGN_NODES])]
+        return [self.path / f"state/{name}" for name in names[:MOST_NODES]]
 
     def silent_s(self, node: NodeState) -> float | None:
         """Return the seconds since the supervisor touched its file, by the storage's clock or, in another user's
@@ -265,7 +265,7 @@ def recorded_exit_codes(folder: Path) -> dict[str, int]:
         names = sorted(name for name in os.listdir(folder) if name == "first" or name.startswith("node_"))
     except OSError:
         return {}
-    codes = {name: number_or_none(read_text(folder / name).split("\n")[0]) for name in names}
+    codes = {name: number_or_none(read_text(folder / name).split("\n")[0]) for name in names[:MOST_NODES]}
     return {name: code for name, code in codes.items() if code is not None}
 
 

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from jobc.runtime.engines import log_files
 from jobc.runtime.engines.log_files import offset_of_last_lines
 from jobc.runtime.run_folder import run as run_module
-from jobc.runtime.run_folder.run import Run
+from jobc.runtime.run_folder.run import Run, recorded_exit_codes
 from jobc.runtime.system.streams import LogOutput
 from jobc.runtime.system.text import printable_log
 
@@ -69,12 +70,14 @@ def test_the_last_lines_of_a_sparse_log_are_found_at_once(tmp_path: Path) -> Non
     assert ((1 << 40) - offset, lines) == (5 << 20, 1) and time.monotonic() - began < 5
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_a_bounded_number_of_nodes_of_another_user_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_module, "MOST_FOREIGN_NODES", 3)
-    (tmp_path / "r/state").mkdir(parents=True)
-    for node in range(5):
-        (tmp_path / f"r/state/node_{node:02}").touch()
-    assert len(Run(tmp_path / "r").nodes()) == 5
-    os.chown(tmp_path / "r", 12345, 12345)
-    assert len(Run(tmp_path / "r").nodes()) == 3
+def test_a_bounded_number_of_nodes_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (run_module, log_files):
+        monkeypatch.setattr(module, "MOST_NODES", 3)
+    for name in ("state/node_{:02}", "exit/0/node_{:02}", "logs/node_{:02}.log"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        for node in range(5):
+            (tmp_path / name.format(node)).write_text("0\n")
+    run = Run(tmp_path)
+    assert len(run.nodes()) == 3
+    assert len(recorded_exit_codes(tmp_path / "exit/0")) == 3
+    assert len(log_files.RequestedLogs(run, "", 5).log_sizes()) == 3
