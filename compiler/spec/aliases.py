@@ -57,7 +57,10 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "seed": ("seed_everything",),
     "loader.workers": ("num_workers", "dataloader_num_workers"),
     "loader.prefetch": ("prefetch_factor",),
-    "storage.root": ("output_dir", "log_dir"),
+    "storage.root": (
+        "output_dir", "log_dir", "out_dir", "save_dir", "runs", "runs_dir", "run_dir", "run_root", "runs_root",
+        "default_root_dir",
+    ),
     "storage.data": ("data_dir",),
     "name": ("job_name",),
     "shm": ("shm_size",),
