@@ -140,7 +140,8 @@ class RankWrapper:
         while True:
             arrived, readable = signals.wait(60, *self.pipes)
             for number in arrived:
-                self._forward_signal(child, number, signals.senders.get(number, 0))
+                if number in FORWARDED:
+                    self._forward_signal(child, number, signals.take_sender())
             for pipe in readable:
                 self._copy_output(pipe)
             if signal.SIGCHLD in arrived:
@@ -153,7 +154,7 @@ class RankWrapper:
 
     def _forward_signal(self, child: int, number: int, sender: int) -> None:
         now = time.monotonic()
-        if number not in FORWARDED or now - self.forwarded.get(number, -REPEAT_S) < REPEAT_S:
+        if now - self.forwarded.get(number, -REPEAT_S) < REPEAT_S:
             return
         self.forwarded[number] = now
         with contextlib.suppress(ProcessLookupError):

@@ -16,6 +16,7 @@ import select
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -218,7 +219,7 @@ class SignalQueue:
     """
 
     def __init__(self, signals: Iterable[int]) -> None:
-        self.senders: dict[int, int] = {}  # signal -> PID of its last sender, or 0 if outside this PID namespace
+        self._senders: deque[int] = deque()  # PIDs that sent the signals received in the thread, in order of arrival
         self._read_end, self._write_end = os.pipe()
         os.set_blocking(self._read_end, False)
         os.set_blocking(self._write_end, False)
@@ -236,14 +237,21 @@ class SignalQueue:
         return arrived, ready
 
     def receive_in_thread(self, signals: Iterable[int]) -> None:
-        """Receive the blocked `signals` in a thread, so that `senders` records who sent them. A handler could not."""
+        """Receive the blocked `signals` in a thread, so that their senders are known. A handler is not told."""
         threading.Thread(target=self._receive_signals, args=(signals,), daemon=True).start()
 
     def _receive_signals(self, signals: Iterable[int]) -> None:
         while True:
             received = signal.sigwaitinfo(signals)
-            self.senders[received.si_signo] = received.si_pid
+            self._senders.append(received.si_pid)
             os.write(self._write_end, bytes([received.si_signo]))
+
+    def take_sender(self) -> int:
+        """Return the PID that sent a signal received in the thread, or 0 if outside this PID namespace.
+
+        Call it once for each such signal that wait() returns, in the same order.
+        """
+        return self._senders.popleft()
 
 
 def start_under_keeper(argv: list[str], output: int, errors: int) -> int:

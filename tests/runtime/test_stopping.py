@@ -77,6 +77,27 @@ def test_a_signal_that_slurm_sends_to_all_processes_reaches_each_rank_once(job):
     assert [demo.mark(f"signals.{rank}") for rank in "01"] == ["1", "1"]
 
 
+TWO_SENDERS = """
+import os, signal
+from jobc.runtime.system.processes import SignalQueue
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+queue, senders, arrived = SignalQueue([]), [], []
+queue.receive_in_thread([signal.SIGTERM])
+for _ in range(2):  # the second one arrives before the first one is looked at
+    senders.append(os.spawnlp(os.P_NOWAIT, "kill", "kill", "-TERM", str(os.getpid())))
+    os.waitpid(senders[-1], 0)
+    while signal.SIGTERM in signal.sigpending(): pass
+while len(arrived) < 2:
+    arrived += queue.wait(1)[0]
+print(arrived == [signal.SIGTERM] * 2, [queue.take_sender() for _ in arrived] == senders)
+"""
+
+
+def test_each_signal_keeps_its_sender():
+    done = subprocess.run([sys.executable, "-c", TWO_SENDERS], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "True True\n", done.stderr
+
+
 def test_a_signal_before_the_ranks_are_up_reaches_them(job):
     demo = job()
     demo.plan.command += SAVES
