@@ -21,6 +21,7 @@ from .cluster import Cluster, ObjectIdentity
 from .object_creation import UID, ObjectCreator, PodPurpose, add_owner_reference, split_by_kind
 from .pods import why_pod_is_waiting
 
+CONFIG_MAP_S = 2  # how long the pod's status may say that its ConfigMap, created after it, is missing
 QUIET_S = 5  # a pod that has not started after this time is reported
 LABEL = "jobc/shell"  # label of the pods; its value is the name of the job's object
 # A pod may be left behind: if the program that created it was killed, it ends after an hour; it also ends when its
@@ -107,7 +108,7 @@ class StoragePods:
             if item.get("status", {}).get("phase", "Pending") != "Pending":
                 return name
             why, is_stuck = why_pod_is_waiting(item)
-            if is_stuck:
+            if is_stuck and tick >= CONFIG_MAP_S:
                 raise Failure(f"pod {name} cannot start: {one_line(why)}", hint)
             if tick >= QUIET_S and why not in ("", shown):
                 shown = why
