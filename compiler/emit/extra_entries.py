@@ -23,16 +23,16 @@ def check_extra_entries(
 ) -> Iterator[Diagnostic]:
     """Yield JC4600 for each entry at, above or below a path that the plan sets.
 
-    protected: path -> description of the spec keys that set it: ("num_processes",): "nodes and procs"; `*` matches any
-               key.
+    protected: path -> description of the spec keys that set it: ("num_processes",): "nodes and procs", or "" if no key
+               does; `*` matches any key.
     section:   the key that contains the tree.
     """
     for extra_path in value_paths(extra):
         owner = next((words for path, words in protected.items() if _paths_overlap(extra_path, path)), None)
         if owner is not None:
             key = ".".join((*section, *extra_path))
-            because = f"jobc sets this key from {owner}, and the scripts rely on it"
-            hint = f"remove {key}, and set {owner}"
+            because = f"jobc sets this key{owner and f' from {owner}'}, and the scripts rely on it"
+            hint = f"remove {key}{owner and f', and set {owner}'}"
             yield Diagnostic("JC4600", f"{key} would contradict the plan", because, hint, key=key)
 
 
