@@ -37,13 +37,13 @@ USUAL_CAUSES: dict[int, str] = {
     signal.SIGILL: "usually a program built for a newer CPU",
     signal.SIGFPE: "usually an integer division by zero in native code",
     signal.SIGKILL: "probably out of memory (check dmesg)",
-    signal.SIGXCPU: "its CPU time limit (ulimit -t)",
-    signal.SIGXFSZ: "its file size limit (ulimit -f)",
+    signal.SIGXCPU: "exceeded the CPU time limit (ulimit -t)",
+    signal.SIGXFSZ: "exceeded the file size limit (ulimit -f)",
     signal.SIGTERM: "not sent by jobc",
 }
 USUAL_STATUS = {
     2: "usually invalid arguments",
-    126: "a command cannot be executed: check its permissions and its first line",
+    126: "a command cannot be executed: check its permissions and its #! line",
     127: "a command was not found",
 }
 

@@ -74,8 +74,8 @@ class Git:
                 said = said or f"git exits with {code}"
                 raise Failure(
                     f"git cannot list the code files in {self.folder}: {said}",
-                    "nothing was copied, because files that .gitignore excludes may be secret;"
-                    f" git -C {quote_shell_word(str(self.folder))} status shows the same error",
+                    f"fix the error; git -C {quote_shell_word(str(self.folder))} status also shows it. Nothing was"
+                    " copied, because files that .gitignore excludes may be secret",
                     DATA_BROKEN,
                 )
             output.seek(0)

@@ -56,8 +56,8 @@ def copy_code(
     size = _total_size(folder, files.paths)
     if size > max_bytes:
         raise Failure(
-            f"the code in {folder} is {size // MIB} MiB, more than the {max_bytes // MIB} MiB of a snapshot",
-            f"list large files in .jobcignore or .gitignore, or allow it: code.max_size={size // MIB + 1}MiB;"
+            f"the code in {folder} is {size // MIB} MiB, more than the limit of {max_bytes // MIB} MiB",
+            f"list large files in .jobcignore or .gitignore; or raise the limit: code.max_size={size // MIB + 1}MiB;"
             " or code=shared",
             DATA_BROKEN,
         )
@@ -73,7 +73,7 @@ def copy_code(
         raise Failure(title, "check permissions and free space, or set JOBC_RUN_ROOT to another folder") from error
     if copy.kept:
         kept, names = quote_shell_word(str(copy.folder)), _abbreviate_names(copy.kept, 3)
-        print(f"code: not overwritten in {kept}, because the job changed it: {names}", file=sys.stderr)
+        print(f"code: not overwritten in {kept}, because the job changed these files: {names}", file=sys.stderr)
     if line := _describe_copy(len(files.paths), links):
         print(line, file=sys.stderr)
     if script and (script in links.linked or not (copy.folder / script).exists()):

@@ -81,10 +81,14 @@ class ContainerNode:
     def _find_docker_image(self) -> bool:
         """Pull the image if this node lacks it. Return False if it is missing and the payload is check."""
         if not self._find_program("docker"):
-            raise NodeFailure(DATA_BROKEN, f"no docker on {self.host}", "install Docker there, or container=apptainer")
+            raise NodeFailure(
+                DATA_BROKEN,
+                f"docker was not found on {self.host}",
+                "install Docker on that host; or container=apptainer",
+            )
         done = self._run_command("docker", "version", "--format", "{{.Server.Version}}")
         if done.returncode != 0:
-            hint = "is Docker's daemon running, and are you in the docker group?"
+            hint = "check that the Docker daemon is running and that you are in the docker group"
             title = f"docker does not respond on {self.host}: {first_error_line(done.stdout)}"
             raise NodeFailure(DATA_BROKEN, title, hint)
         if self._run_command("docker", "image", "inspect", self.image).returncode == 0:
@@ -94,7 +98,7 @@ class ContainerNode:
         print(f"jobc: {self.host} is pulling the image {self.image}", file=sys.stderr, flush=True)
         done = self._run_command("docker", "pull", "--quiet", self.image)
         if done.returncode != 0:
-            title = f"no image {self.image} on {self.host}: {first_error_line(done.stdout)}"
+            title = f"cannot pull the image {self.image} on {self.host}: {first_error_line(done.stdout)}"
             raise NodeFailure(DATA_BROKEN, title, "check the image's name; for a private image, run docker login")
         return True
 
@@ -103,13 +107,13 @@ class ContainerNode:
         image = self.image
         program = self._find_program("apptainer") or self._find_program("singularity")
         if not program:
-            hint = "python.modules=[apptainer], if the site has it as a module"
-            raise NodeFailure(DATA_BROKEN, f"no apptainer or singularity on {self.host}", hint)
+            hint = "python.modules=[apptainer], if the site provides apptainer as a module"
+            raise NodeFailure(DATA_BROKEN, f"neither apptainer nor singularity was found on {self.host}", hint)
         if "://" not in image:
             image = os.path.join(self.project, image)
             if not os.path.exists(image):
                 hint = f"{os.path.basename(program)} pull {image} docker://NAME:TAG"
-                raise NodeFailure(DATA_BROKEN, f"no image {image} on {self.host}", hint)
+                raise NodeFailure(DATA_BROKEN, f"the image {image} does not exist on {self.host}", hint)
         return image, program
 
     def _try_image(self, command: Sequence[str]) -> None:
@@ -142,7 +146,7 @@ class ContainerNode:
         for mount in self.chosen["mounts"]:
             if not os.path.exists(mount["source"]):
                 hint = "this path comes from mounts or storage.data, and must exist on every node"
-                raise NodeFailure(DATA_BROKEN, f"no {mount['source']} on {self.host}", hint)
+                raise NodeFailure(DATA_BROKEN, f"{mount['source']} does not exist on {self.host}", hint)
             binds.setdefault(mount["target"], mount_option_value(mount["source"], mount["target"], mount["read_only"]))
         for folder in filter(os.path.isdir, self._job_folders()):
             path = os.path.abspath(folder)

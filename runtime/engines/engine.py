@@ -221,7 +221,7 @@ class Engine:
 
     stop_every_s = 0.2  # pause between checks of whether a stopped run has ended
     has_machines = False  # whether machines still cost money after the run; if so, stop has the option --down
-    no_end_hint = "jobctl status prints where its nodes are; run ps -o pid,stat,wchan:30,args there"
+    no_end_hint = "jobctl status prints the run's nodes; run ps -o pid,stat,wchan:30,args on them"
 
     @property
     def grace_s(self) -> int:

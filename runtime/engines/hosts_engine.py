@@ -72,12 +72,12 @@ class HostsEngine(StartingEngine):
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         text = (
-            "return when all nodes are up; by default, wait and exit with the job's exit code. The run does not depend "
-            "on this program or machine; only Ctrl-C here stops it"
+            "return when all nodes are up; by default, wait and exit with the job's exit code. The run continues if "
+            "this program or machine stops; Ctrl-C stops the run"
         )
         is_detached = self.job.settings.get("detach") is True
         parser.add_argument("--detach", action="store_true", default=is_detached, help=text)
-        text = "create the run folder and print its path; then RUN/artifact/0/launch.sh RANK on each host starts it"
+        text = "create the run folder and print its path; then start RUN/artifact/0/launch.sh RANK on each host"
         parser.add_argument("--only-prepare", action="store_true", help=text)
 
     def require_startable(self, run: Run | None) -> None:

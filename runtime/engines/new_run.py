@@ -236,7 +236,7 @@ def _warn_of_live_runs(place: Place, engine: Engine) -> None:
     """Warn if this user has live runs of this job: jobctl submit may have been called twice by mistake."""
     with contextlib.suppress(Failure):
         if live := live_run_ids(engine, place.list_runs()):
-            why = f"job {place.job.name} already has a live run: {', '.join(live)}; this submit starts a second one"
+            why = f"job {place.job.name} already has a live run: {', '.join(live)}; this submit starts another"
             print(f"warning: {why} (to stop a run: jobctl stop --run ID)", file=sys.stderr)
 
 
@@ -298,7 +298,7 @@ def _write_file(path: Path, text: str, open_flag: int = os.O_TRUNC) -> None:
         with open(os.open(path, flags, 0o666), "wb") as file:
             file.write(os.fsencode(text))
     except OSError as error:
-        raise Failure(f"cannot write {path}: {error.strerror}", "is the disk full?") from error
+        raise Failure(f"cannot write {path}: {error.strerror}", "check permissions and free space") from error
 
 
 def _write_keys(path: Path, keys: Mapping[str, object]) -> None:

@@ -78,7 +78,7 @@ def wait_for_head_port(run: RunFolder, timeout_s: float) -> int:
             why = f"node {first[1].get('node')} failed first (exit {first[0]}: {first[1].get('reason')})"
             raise Failure(why, "jobctl status shows the result of each node", exit_codes.PEER_LOST)
         time.sleep(POLL_S)
-    why = f"node 0 ({os.environ.get('JOBC_HEAD_ADDR')}) has not started within {timeout_s:.0f} s"
+    why = f"node 0 ({os.environ.get('JOBC_HEAD_ADDR')}) did not start within {timeout_s:.0f} s"
     hint = f"see its log, {run.node_log_file(0)}; or raise rendezvous.timeout"
     raise Failure(why, hint, exit_codes.RENDEZVOUS_FAILED)
 

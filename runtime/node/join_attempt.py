@@ -81,7 +81,9 @@ def write_run_records(run: Path, init_from: str, job: str, project: str) -> None
     try:
         write_small_file(run / "state/run", keys=keys)
     except OSError as error:
-        raise StartFailure(exit_codes.CRASHED, f"cannot write {run / 'state/run'}", "is the disk full?") from error
+        raise StartFailure(
+            exit_codes.CRASHED, f"cannot write {run / 'state/run'}", "check permissions and free space"
+        ) from error
     with contextlib.suppress(FileNotFoundError):
         (run / ".making").unlink()
 

@@ -146,8 +146,8 @@ def _begin_next_attempt(run: Path, attempt: int, node: int, submission: str, mos
     # count only up to this attempt, because another node may have begun the next one already
     began = sum(start.attempt <= attempt for start in started_attempts(run / "starts", submission))
     if began > most:
-        title = f"already restarted {most} times, which is the limit"
-        raise JoinFailure(attempt, exit_codes.CRASHED, title, "lifecycle.max_requeues")
+        title = f"restart limit of {most} reached"
+        raise JoinFailure(attempt, exit_codes.CRASHED, title, "raise lifecycle.max_requeues")
     next_attempt = run / "starts" / f"{attempt + 1}.{submission}"
     call_or_fail_start(f"write to {ends}", _announce_restart, ends, node)
     call_or_fail_start(f"create the folder {next_attempt}", next_attempt.mkdir, exist_ok=True)

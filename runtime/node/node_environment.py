@@ -73,9 +73,9 @@ def private_cache_folder(project: str, path: str, key: str, environ: Mapping[str
         raise NodeFailure(DATA_BROKEN, title, f"set {key} to another folder; $UID in it is your user ID")
     if is_replaceable_only_by_user(Path(folder)):
         return folder
-    why = f"other users can change {key}={folder}, or a folder above it: using a private folder instead"
+    why = f"other users can change {key}={folder}, or a parent folder: using a private folder instead"
     print(f"jobc: {why}", file=sys.stderr)
-    return _require_private_folder("caches", "no folder for caches")
+    return _require_private_folder("caches", "cannot create a private cache folder")
 
 
 def missing_home_variables(environ: Mapping[str, str]) -> dict[str, str]:

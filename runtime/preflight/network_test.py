@@ -68,7 +68,7 @@ def run_network_test(folder: Path, rank: int, head: str) -> NetworkTestResult:
     """Run the test and return its result, on any node except node 0."""
     head_keys = _wait_for(folder / "head")
     if head_keys is None:
-        guess = "node 0 has not started, or this is" if folder.is_dir() else "the folder does not exist: this is"
+        guess = "node 0 has not started, or uses" if folder.is_dir() else "the folder does not exist: node 0 uses"
         why = f"found no files from node 0 in {folder} within {MEET_S:.0f} s; {guess} different storage"
         return NetworkTestResult(why, None, None, None)
     port = int(head_keys["port"])

@@ -164,10 +164,11 @@ def check_run_root(root: Path) -> Iterator[CheckResult]:
     space = os.statvfs(existing)
     free_gib = space.f_bavail * space.f_frsize / 2**30
     hint = "remove old runs or set JOBC_RUN_ROOT"
-    yield CheckResult(free_gib >= LEAST_FREE_GIB, "space", f"{free_gib:.1f} GiB free there", hint, free_gib)
+    yield CheckResult(free_gib >= LEAST_FREE_GIB, "space", f"{free_gib:.1f} GiB free in the run root", hint, free_gib)
     if space.f_files:  # some file systems do not count inodes
         enough = space.f_favail >= LEAST_FREE_INODES
-        text = f"room for {'more than' if enough else 'only'} {min(space.f_favail, LEAST_FREE_INODES)} files there"
+        free = min(space.f_favail, LEAST_FREE_INODES)
+        text = f"room for {'more than' if enough else 'only'} {free} files in the run root"
         yield CheckResult(enough, "inodes", text, hint)
 
 
@@ -192,13 +193,13 @@ def check_gpus(found: list[gpus.Gpu] | None, wanted: int) -> Iterator[CheckResul
     if found is None:
         return
     busy = [gpu for gpu in found if not gpu.is_free]
-    text = f"{len(found) - len(busy)} free GPU{'s' * (len(found) - len(busy) != 1)} of {len(found)}"
+    text = f"free GPUs: {len(found) - len(busy)} of {len(found)}"
     if len(found) - len(busy) >= wanted:
         yield CheckResult(True, "gpus", f"{text}, required: {wanted}")
     elif len(found) < wanted:
         yield CheckResult(False, "gpus", f"GPUs visible to the driver: {len(found)}, required: {wanted}", gpus.HINT)
     else:
-        hint = "check `nvidia-smi` or `rocm-smi --showpids` there; use other nodes, or kill leftovers of old runs"
+        hint = "kill processes of old runs (see `nvidia-smi` or `rocm-smi --showpids`); or use other nodes"
         yield CheckResult(
             False, "gpus", f"{text}, required: {wanted}: {'; '.join(gpu.use_description for gpu in busy)}", hint
         )

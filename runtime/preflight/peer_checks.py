@@ -86,7 +86,7 @@ def check_clock(ahead_s: float, unsure_s: float) -> CheckResult:
     position = f"within {MOST_CLOCK_S:g} s of" if good else f"{abs(ahead_s):.1f} s {direction}"
     text = f"clock {position} node 0's"
     return CheckResult(
-        good, "clock", text, "`timedatectl` or `chronyc tracking` there: check that the clock is synchronized"
+        good, "clock", text, "check with `timedatectl` or `chronyc tracking` that this clock is synchronized"
     )
 
 
@@ -111,5 +111,5 @@ def check_memlock(limit: int) -> CheckResult:
     """Check the limit on locked memory. limit: in bytes, or -1 if unlimited"""
     good = limit == resource.RLIM_INFINITY or limit >= LEAST_MEMLOCK_MIB * 2**20
     text = "unlimited" if limit == resource.RLIM_INFINITY else f"{limit // 1024} KiB"
-    hint = "raise memlock in limits.conf; for Slurm LimitMEMLOCK=infinity of slurmd; for docker --ulimit memlock=-1"
-    return CheckResult(good, "memlock", f"memory that can be locked (ulimit -l): {text}", hint)
+    hint = "raise memlock in limits.conf; Slurm: LimitMEMLOCK=infinity in slurmd's unit; Docker: --ulimit memlock=-1"
+    return CheckResult(good, "memlock", f"max locked memory (ulimit -l): {text}", hint)

@@ -106,7 +106,7 @@ def wait_and_exec_orted(timeout_s: float) -> int:
             signal.pthread_sigmask(signal.SIG_BLOCK, NOT_FOR_MPIRUN)
             os.execvp("orted", ["orted", *words[1:]])
         time.sleep(POLL_S)
-    print(f"jobc: node 0 has not started mpirun within {timeout_s:g} s", file=sys.stderr)
+    print(f"jobc: node 0 did not start mpirun within {timeout_s:g} s", file=sys.stderr)
     return exit_codes.RENDEZVOUS_FAILED
 
 
@@ -115,7 +115,7 @@ def exec_rank(command: list[str]) -> NoReturn:
     variables = spawn.rank_environments(os.environ)[int(os.environ["OMPI_COMM_WORLD_LOCAL_RANK"])]
     for name, key in (("RANK", "OMPI_COMM_WORLD_RANK"), ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE")):
         if os.environ[key] != variables[name]:
-            print(f"jobc: {key} is {os.environ[key]}, and {name} should be {variables[name]}", file=sys.stderr)
+            print(f"jobc: mpirun set {key}={os.environ[key]}, but jobc expects {variables[name]}", file=sys.stderr)
             sys.exit(exit_codes.DATA_BROKEN)
     for name in [n for n in os.environ if n.startswith("JOBC_MPI_") or n == AGENT]:
         del os.environ[name]

@@ -72,7 +72,7 @@ def _have_all_ranks_finished(run: RunFolder, ranks: range) -> bool:
     states = [read_small_file(run.rank_state_file(rank)) for rank in ranks]
     if any(set(ENDING) & set(state[1].get("signalled", "").split()) for state in states if state):
         _remove_rank_files(run, ranks)  # so that the node does not count as successful
-        raise Failure("then was not started, because the ranks were stopped", code=exit_codes.PREEMPTED)
+        raise Failure("then did not run, because the ranks were stopped", code=exit_codes.PREEMPTED)
     return True
 
 

@@ -56,7 +56,7 @@ def save_secret(run: Path, variable: str) -> None:
         raise Failure(title, f"export {variable}, then submit again", DATA_BROKEN)
     folder = secrets_folder_of_run(run)
     if not (make_private(folder.parent) and make_private(folder)):
-        hint = "remove it, or the folder above it, if another user owns it"
+        hint = "remove this folder or its parent, whichever another user owns"
         raise Failure(f"{folder} is not a private folder of this user", hint)
     file = folder / variable
     try:

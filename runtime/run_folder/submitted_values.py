@@ -103,7 +103,7 @@ def check_values(assignments: Iterable[str], arguments: Iterable[str], node: Map
     if secret := next((name for name in values.env if name in (node.get("secrets") or {})), ""):
         raise Failure(f"--env {secret}: {secret} is one of this job's secrets", f"export {secret} before you submit", 2)
     if secret := next(filter(_SECRET_NAME.search, values.env), ""):
-        title = f"--env {secret}: a name for a secret, whose value would be stored in plain text"
+        title = f"--env {secret}: the name suggests a secret, and --env stores values in plain text"
         hint = f"add secrets.{secret}=env:{secret} to the job, and export {secret} before you submit"
         raise Failure(title, hint, 2)
     if sum(map(len, values.keys().values())) > MOST_BYTES:
@@ -129,7 +129,7 @@ def _read_keys_or_fail(path: Path) -> dict[str, str]:
     try:
         content = read_bytes(path, MOST_STATE_BYTES, follow=False)
     except Unreadable as error:
-        title = f"cannot read with which arguments and variables the run was submitted: {error}"
+        title = f"cannot read the arguments and variables of the first submit: {error}"
         raise Failure(title, "check the storage of the run folder", CRASHED) from None
     keys = parse_keys(printable(content.decode(errors="replace")))
     if b"\0" in content or "job" not in keys:

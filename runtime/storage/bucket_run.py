@@ -135,8 +135,8 @@ class BucketRun:
                 raise NodeMustNotStart(exit_codes.CRASHED, why, "resume with jobctl submit --resume")
         began = sum(owner == submission.id for number, owner in self._attempt_owners().items() if number <= attempt)
         if began > submission.most:
-            why = f"already restarted {submission.most} times, which is the limit"
-            raise NodeMustNotStart(exit_codes.CRASHED, why, "lifecycle.max_requeues")
+            why = f"restart limit of {submission.most} reached"
+            raise NodeMustNotStart(exit_codes.CRASHED, why, "raise lifecycle.max_requeues")
         again = f"reason=node {submission.node} was restarted"
         word = f"{exit_codes.PEER_LOST}\nnode={submission.node}\ntime_ns={time.time_ns()}\n{again}\n"
         self.put_if_absent(f"exit/{attempt}/first", word.encode())

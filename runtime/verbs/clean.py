@@ -75,7 +75,7 @@ def parser(engine: Engine) -> Parser:
     words.add_argument("--keep", metavar="N", default="", help=text)
     words.set_defaults(keep_checkpoints=False)
     if engine.has_files_here:
-        text = "keep older runs as well, but only their last intact checkpoint and their best one"
+        text = "also keep older runs, each with only its newest intact checkpoint and its best one"
         words.add_argument("--keep-checkpoints", action="store_true", help=text)
     text = "remove the runs without asking; by default, jobctl asks in a terminal and otherwise only lists them"
     words.add_argument("--yes", action="store_true", help=text)
@@ -86,7 +86,7 @@ def _parse_keep_count(text: str, place: Place) -> int:
     """Return how many runs to keep. keep_runs=0 in the spec means that no number is set. Raises Failure."""
     keep = text or str(place.settings.get("keep_runs") or "")
     if not keep:
-        raise Failure("how many runs should be kept?", "--keep 5, or keep_runs=5 in the spec", 2)
+        raise Failure("the number of runs to keep is not set", "--keep 5, or keep_runs=5 in the spec", 2)
     if not re.fullmatch("[0-9]{1,9}", keep):
         raise Failure(f"--keep takes a number, not {keep}", "", 2)
     return int(keep)
@@ -112,7 +112,7 @@ def find_old_runs(place: Place, engine: Engine, keep: int) -> tuple[list[Run], l
     engine.query_runs(folders)
     for run in runs:
         is_own = place.own_run is not None and place.own_run.path == run.path
-        why = "this jobctl is part of it" if is_own else _keep_reason(engine, run)
+        why = "this jobctl belongs to that run" if is_own else _keep_reason(engine, run)
         if why:
             spared.append(f"run {run.id} is kept: {why}")
         else:

@@ -19,4 +19,4 @@ def main(argv: list[str]) -> int:
 
 def parser(engine: Engine) -> Parser:
     summary = "Check within seconds, with a real collective, whether the job's processes can communicate."
-    return Parser("smoke", summary, "The run folder of the check is temporary, and is only kept if the check fails.")
+    return Parser("smoke", summary, "The run folder of the check is temporary, and is kept only if the check fails.")

@@ -74,8 +74,8 @@ def start_attempt(
 
 def parser(engine: Engine) -> Parser:
     end = (
-        "Arguments after -- are appended to your command. Resumes repeat them and --env; a fork does not. Both are"
-        " recorded in the run folder, and on Kubernetes and SkyPilot also in the Job or the task."
+        "Arguments after -- are appended to your command. --resume repeats these arguments and --env; --fork does not."
+        " Both are recorded in the run folder, and on Kubernetes and SkyPilot also in the Job or the task."
     )
     words = Parser("submit", "Start the job as a new run, or as the next attempt of a run.", end)
     text = "resume that run; model, data, seed, optimizer and batch must not change"

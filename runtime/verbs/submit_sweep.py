@@ -67,7 +67,10 @@ def submit_sweep(place: Place, argv: list[str], arguments: Sequence[str]) -> int
 def _continue_sweep(place: Place, engine: StartingEngine, named: str) -> NewRun:
     sweep = require_own_run(place.choose_run(named))
     if is_submitting(sweep):
-        raise Failure(f"another jobctl submit is starting the points of sweep {sweep.id}", "jobctl stop ends it")
+        raise Failure(
+            f"another jobctl submit is starting the points of sweep {sweep.id}",
+            "wait for that submit; or stop the sweep with jobctl stop",
+        )
     with contextlib.suppress(FileNotFoundError):
         (sweep.path / "control/STOP").unlink()
     return NewRun(place, SweepEngine(engine), sweep, sweep.attempt or 0)

@@ -288,8 +288,8 @@ def test_preflight_goes_on_inside_after_what_is_missing_outside(dockers: list[Do
     [
         ("image=bare:1", "needs bash and Python 3.10 or newer in the image"),
         ("image=shell:1", "python3 not found on node1"),
-        ("image=localhost/none:1", "no image localhost/none:1 on node1"),
-        ("storage.data=/no/such", "no /no/such on node1"),
+        ("image=localhost/none:1", "cannot pull the image localhost/none:1 on node1"),
+        ("storage.data=/no/such", "/no/such does not exist on node1"),
         ("shm=64MiB container.options=['--shm-size=32m']", "/dev/shm has 32 MiB on node1, required: 64 MiB"),
         ("container.workdir=/no/such", "container.workdir does not exist in the container"),
         ("container.options=[--no-such-option]", "unknown flag: --no-such-option"),

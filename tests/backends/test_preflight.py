@@ -92,7 +92,7 @@ def test_each_defect_is_told_with_its_node(make_cluster: MakeCluster, tmp_path: 
     two.run("echo 40000 >/run/gpus/1", check=True)
     defects = {
         ("node1", "rendezvous port 29999 is in use"),
-        ("node2", "1 free GPU of 2, required: 2: GPU 1 has 40000 MiB in use"),
+        ("node2", "free GPUs: 1 of 2, required: 2: GPU 1 has 40000 MiB in use"),
         ("node3", "torch 2.12.1, but torch 2.13.0 on node[1-2,4]"),
         ("node3", "NCCL 2.21.3, but NCCL 2.27.3 on node[1-2,4]"),
         ("node4", "data folder /tmp/data: No such file or directory"),

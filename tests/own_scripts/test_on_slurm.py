@@ -31,7 +31,7 @@ def test_a_script_on_two_nodes_is_followed_to_its_files(cluster: Cluster, tmp_pa
     wait_for(lambda: (outputs / "part_0.bin").exists() and (outputs / "part_1.bin").exists(), "both ranks")
     wait_for(lambda: "; first output " in job("status")[1], "the first output in status")
     code, said = job("submit", "--run-id", "two")
-    assert code == 0 and "warning: job job already has a live run: one; this submit starts a second one" in said, said
+    assert code == 0 and "warning: job job already has a live run: one; this submit starts another" in said, said
     job("stop", "--run", "two")
     (outputs / "end").touch()
     cluster.wait_idle()

@@ -133,7 +133,7 @@ def test_the_exit_code_is_the_worst_of_the_nodes(bed: Bed, codes: str, status: i
     [
         ("0", "", True, 0, "stopped by jobctl stop before it started"),
         ("1", "0", False, 0, "finished before Slurm started it again"),
-        ("2", "75", False, 1, "already restarted 2 times: lifecycle.max_requeues is 1"),
+        ("2", "75", False, 1, "restart limit of 1 reached (lifecycle.max_requeues)"),
     ],
 )
 def test_some_jobs_do_not_run_when_slurm_starts_them(

@@ -59,7 +59,9 @@ def test_the_spec_says_how_many_stay(old: Old) -> None:
 def test_how_many_stay_must_be_said(old: Old) -> None:
     jobctl = old.artifact / "jobctl"
     code, output = old.clean("--yes")
-    assert code == 2 and output.startswith("error: how many runs should be kept?\n  hint: --keep 5, or keep_runs=5")
+    assert code == 2 and output.startswith(
+        "error: the number of runs to keep is not set\n  hint: --keep 5, or keep_runs=5"
+    )
     assert old.clean("--keep", "-1", "--yes") == (2, "error: --keep takes a number, not -1\n")
     assert old.clean("--keep") == (2, f"error: --keep needs a value\n  hint: {jobctl} clean --help\n")
     assert old.clean("--kept", "1") == (2, f"error: unknown option: --kept 1\n  hint: {jobctl} clean --help\n")
@@ -150,7 +152,7 @@ def test_a_run_that_another_one_began_from_stays_while_that_stays(old: Old, keep
 def test_the_run_that_the_artifact_lies_in_stays(old: Old, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(old.artifact / ".jobc", old.runs / "a/artifact/0/.jobc")
     monkeypatch.setattr(sys, "argv", [str(old.runs / "a/artifact/0/jobctl")])
-    assert old.clean("--keep", "0", "--yes")[1].startswith("run a is kept: this jobctl is part of it\n")
+    assert old.clean("--keep", "0", "--yes")[1].startswith("run a is kept: this jobctl belongs to that run\n")
     assert old.names() == ["a"]
 
 

@@ -205,11 +205,15 @@ def test_preflight_fails_if_the_image_does_not_start(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "env", "title"),
     [
-        ({"mounts": [{"source": "/no/such", "target": "/x", "read_only": False}]}, {}, "no /no/such on"),
-        ({}, {"PATH": "/nowhere"}, "no docker on"),
+        ({"mounts": [{"source": "/no/such", "target": "/x", "read_only": False}]}, {}, "/no/such does not exist on"),
+        ({}, {"PATH": "/nowhere"}, "docker was not found on"),
         ({}, {"FAILS": "version"}, "docker does not respond on"),
-        ({"runtime": "apptainer", "image": "x.sif"}, {"PATH": "/nowhere"}, "no apptainer or singularity on"),
-        ({"runtime": "apptainer", "image": "x.sif"}, {}, "x.sif on"),
+        (
+            {"runtime": "apptainer", "image": "x.sif"},
+            {"PATH": "/nowhere"},
+            "neither apptainer nor singularity was found on",
+        ),
+        ({"runtime": "apptainer", "image": "x.sif"}, {}, "x.sif does not exist on"),
     ],
 )
 def test_what_is_missing_on_the_node_is_one_line(

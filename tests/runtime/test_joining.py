@@ -118,7 +118,7 @@ def test_an_attempt_that_failed_for_good_is_not_followed_by_another(
 
 def test_restarts_are_limited_in_each_submission(tmp_path: Path) -> None:
     assert [join(tmp_path, most=1), join(tmp_path, most=1)] == [0, 1]
-    with pytest.raises(JoinFailure, match="already restarted 1 times, which is the limit"):
+    with pytest.raises(JoinFailure, match="restart limit of 1 reached"):
         join(tmp_path, most=1)
     assert join(tmp_path, submission="b.c", most=1) == 2
     assert join(tmp_path, submission="b.c", most=1) == 3

@@ -126,7 +126,7 @@ def test_the_exit_code_is_that_of_launch_sh_and_a_replaced_pod_begins_the_next_a
     code, output = pods.call()
     assert (code, output) == (
         1,
-        "error: already restarted 1 times, which is the limit\n  hint: lifecycle.max_requeues\n",
+        "error: restart limit of 1 reached\n  hint: raise lifecycle.max_requeues\n",
     )
     assert (pods.run / "exit/1/node_00").read_text().startswith("1\n")
 

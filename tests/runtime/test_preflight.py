@@ -169,7 +169,7 @@ def test_free_gpus_count_not_those_in_use() -> None:
     assert [found.good for found in check_gpus([free, free], 2) if isinstance(found, CheckResult)] == [True]
     (check, same) = check_gpus([free, busy], 2)
     assert isinstance(check, CheckResult) and not check.good and isinstance(same, SameOnAllNodes)
-    assert check.text == "1 free GPU of 2, required: 2: GPU 1 has 40000 MiB in use by process 123"
+    assert check.text == "free GPUs: 1 of 2, required: 2: GPU 1 has 40000 MiB in use by process 123"
     assert [found.good for found in check_gpus([free, busy], 1) if isinstance(found, CheckResult)] == [True]
     (check, same) = check_gpus([free], 2)
     assert isinstance(check, CheckResult) and check.text == "GPUs visible to the driver: 1, required: 2"

@@ -94,7 +94,7 @@ def test_two_runs_at_once_do_not_meet_and_stop_refuses_to_choose(job):
     assert one.wait(30) == 0 and two.poll() is None
     assert demo.run("stop")[0] == 0
     assert two.wait(30) == 0
-    warning = "warning: job demo already has a live run: one; this submit starts a second one (to stop a run: "
+    warning = "warning: job demo already has a live run: one; this submit starts another (to stop a run: "
     warning += "jobctl stop --run ID)\n"
     assert "warning" not in one.stdout.read() and two.stdout.read().startswith(warning)
     assert demo.run("stop")[0] == 1
@@ -273,7 +273,7 @@ def test_preflight_prints_every_check(job, busy_port, tmp_path):
     code, output = demo.run("preflight")
     failed = [line for line in output.splitlines() if line.startswith("FAIL")]
     assert code == 1 and len(failed) == 3, output
-    assert "ok    python 3" in output and "GiB free there" in output
+    assert "ok    python 3" in output and "GiB free in the run root" in output
     assert job(Path(tmp_path / "fine")).run("preflight")[0] == 0
 
 

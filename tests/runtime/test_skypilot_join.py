@@ -200,7 +200,7 @@ def test_a_recovered_job_begins_the_next_attempt_until_the_limit(nodes: Any) -> 
         job.start(0, nodes=1).wait(60)
     ends = job.ends()
     assert [code for code, _ in ends] == [75, 75, 1], ends
-    assert "error: already restarted 1 times, which is the limit" in ends[-1][1]
+    assert "error: restart limit of 1 reached" in ends[-1][1]
     assert sorted(path.name for path in (job.run / "artifact").iterdir()) == ["0", "1"]
 
 

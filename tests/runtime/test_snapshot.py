@@ -139,7 +139,7 @@ def test_a_second_snapshot_keeps_what_the_job_wrote(
             "config.yaml": "old\n", "last.pt": "of the job\n", "log.txt": "of the job\n",
             "new.py": f"{attempt}\n", "train.py": f"{attempt}\n",
         }  # fmt: skip
-        line = f"code: not overwritten in {copy_of(project)}, because the job changed it: last.pt, log.txt\n"
+        line = f"code: not overwritten in {copy_of(project)}, because the job changed these files: last.pt, log.txt\n"
         assert line in capsys.readouterr().err
 
 
@@ -188,7 +188,12 @@ def test_ignored_entries_in_folders_of_code_are_linked(
 @pytest.mark.parametrize(
     ("prepare", "script", "code", "why"),
     [
-        (lambda folder: (folder / "big").write_bytes(b"x" * (2 * MIB)), "", 65, "is 2 MiB, more than the 1 MiB of a"),
+        (
+            lambda folder: (folder / "big").write_bytes(b"x" * (2 * MIB)),
+            "",
+            65,
+            "is 2 MiB, more than the limit of 1 MiB",
+        ),
         (lambda folder: None, "tain.py", 65, "no script tain.py in"),
         (lambda folder: (folder / ".jobcignore").write_text("train.py"), "train.py", 65, "is not in the"),
     ],

@@ -96,7 +96,7 @@ def test_a_run_that_does_not_end_is_asked_then_killed_and_then_that_is_an_error(
     assert code == 1 and [name for _, name in engine.sent] == ["TERM", "QUIT", "KILL"]
     assert output == (
         "stopping run r: it has 30 s to save\nstill running after 40 s\nkilling run r\nerror: run r is still running\n"
-        f"  hint: {demo.artifact}/jobctl status prints where its nodes are; run ps -o pid,stat,wchan:30,args there\n"
+        f"  hint: {demo.artifact}/jobctl status prints the run's nodes; run ps -o pid,stat,wchan:30,args on them\n"
     )
     assert 70 <= demo.clock.now < 71
 

@@ -103,7 +103,7 @@ def test_a_launcher_that_was_killed_is_a_crash(run: RunFolder) -> None:
 def test_ranks_that_save_and_exit_with_0_when_stopped_have_not_ended_the_command(
     run: RunFolder, stopped_by_user: bool, code: int
 ) -> None:
-    with pytest.raises(Failure, match="then was not started, because the ranks were stopped") as end:
+    with pytest.raises(Failure, match="then did not run, because the ranks were stopped") as end:
         run_commands(run, steps_of(run, 0, 1), launcher(run, 0, 0, "SIGTERM"), ["a"])
     assert end.value.code == PREEMPTED and not run.ended_commands_file.exists()
     if stopped_by_user:

@@ -47,7 +47,7 @@ def test_nodes_meet_in_the_next_attempt_until_the_limit(run: BucketRun) -> None:
     run.put("exit/1/node_02", b"0\nreason=\n")
     assert join(run, "a", 3, 0) == "1 node 02 has already finished, so this node cannot restart alone"
     end(run, 1, 3)
-    assert join(run, "a", 3, 0, most=1) == "1 already restarted 1 times, which is the limit"
+    assert join(run, "a", 3, 0, most=1) == "1 restart limit of 1 reached"
 
 
 def test_a_node_that_does_not_come_is_named(run: BucketRun) -> None:

@@ -50,7 +50,7 @@ class SkypilotNode:
         for what, count, compiled in sizes:
             if count != str(compiled):
                 title = f"SkyPilot provides {count} {what}, but the job was compiled for {compiled}"
-                hint = f"changing the number of {what} changes the job: compile it again for that number"
+                hint = f"compile the job again for {count} {what}"
                 raise StartFailure(DATA_BROKEN, title, hint)
         self.rank, self.task_id = int(environ["SKYPILOT_NODE_RANK"]), environ["SKYPILOT_TASK_ID"]
         self.home = environ.get("HOME") or str(Path.home())

@@ -134,7 +134,7 @@ class BatchAttempt:
         if self.restarts > 0 and number_or_none(last.get("exit", "")) == DONE:
             return DONE, "finished before Slurm started it again"
         if self.restarts > self.most_restarts:
-            return CRASHED, f"already restarted {self.restarts} times: lifecycle.max_requeues is {self.most_restarts}"
+            return CRASHED, f"restart limit of {self.most_restarts} reached (lifecycle.max_requeues)"
         return None
 
     def _task_words(self, srun: list[str]) -> list[str]:

@@ -194,8 +194,8 @@ class SlurmEngine(StartingEngine):
         self._add_after_option(parser)
 
     def _add_after_option(self, parser: argparse.ArgumentParser) -> None:
-        kinds = "afterany:ID, afternotok:ID and singleton, as in sbatch --dependency"
-        text = f"start after job ID has succeeded; also {kinds}; added to queue.after"
+        kinds = "afterany:ID, afternotok:ID and singleton work as in sbatch --dependency"
+        text = f"start after job ID has succeeded; {kinds}. Added to queue.after"
         parse = dependency_from_after_option
         parser.add_argument("--after", metavar="ID", action="append", default=[], type=parse, help=text)
 
