@@ -10,11 +10,13 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from codecs import getincrementaldecoder
+from collections.abc import Iterable, Iterator, Sequence
+from io import BufferedReader
+from itertools import chain, pairwise
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 from ...runtime.system.untrusted_files import parse_json
 from ..diagnostics.diagnostic import CompileError, Diagnostic
@@ -25,6 +27,7 @@ from .reporting import NO_READER, report_diagnostics
 from .terminal import has_reader, print_json, print_lines
 
 EXAMPLE_CHOICES = {"experiment", "task", "model", "data", "recipe"}  # overrides that choose what to train
+FIRST_STEP = re.compile(rb"^step [0-9]{1,15}/[0-9]{1,15}  ", re.MULTILINE)
 STEP = re.compile(r"^step (?P<step>[0-9]{1,15})/(?P<total>[0-9]{1,15})  (?P<rest>.*?)(?:  eta (?P<eta>\S+))?$")
 
 
@@ -115,17 +118,35 @@ def run_forwarding_signals(words: list[str]) -> int:
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, forward_signal)
-    assert process.stdout is not None
-    lines = (line.decode("utf-8", "replace").rstrip("\n") for line in process.stdout)
+    output = cast(BufferedReader, process.stdout)
     if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
-        _show_live(lines)
+        if start := _copy_to_first_step(output):
+            _show_live(_decode_lines(chain((start + output.readline()).splitlines(), output)))
     else:
-        for line in lines:
+        for line in _decode_lines(output):
             print(line, flush=True)
             if not has_reader(sys.stdout):
                 return NO_READER
     status = process.wait()
     return 128 - status if status < 0 else status
+
+
+def _decode_lines(lines: Iterable[bytes]) -> Iterator[str]:
+    return (line.decode("utf-8", "replace").rstrip("\n") for line in lines)
+
+
+def _copy_to_first_step(output: BufferedReader) -> bytes:
+    """Print output as it arrives, so that a program's own progress bars work, up to the trainer's first step line.
+
+    Return what has been read of that line and of later ones, or b"" at the end of the output.
+    """
+    decoder = getincrementaldecoder("utf-8")("replace")
+    while piece := output.read1():
+        first_step = FIRST_STEP.search(piece)
+        print(decoder.decode(piece[: first_step.start()] if first_step else piece), end="", flush=True)
+        if first_step:
+            return piece[first_step.start() :]
+    return b""
 
 
 def _show_live(lines: Iterable[str]) -> None:

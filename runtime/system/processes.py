@@ -237,7 +237,7 @@ class SignalQueue:
         return arrived, ready
 
     def receive_in_thread(self, signals: Iterable[int]) -> None:
-        """Receive the blocked `signals` in a thread, so that their senders are known. A handler is not told."""
+        """Receive the blocked `signals` in a thread, so that their senders are known. A handler does not know them."""
         threading.Thread(target=self._receive_signals, args=(signals,), daemon=True).start()
 
     def _receive_signals(self, signals: Iterable[int]) -> None:

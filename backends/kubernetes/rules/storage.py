@@ -16,7 +16,7 @@ SOURCES: Mapping[str, tuple[Callable[[str], object], str, str]] = {
     "claim": (
         is_valid_object_name,
         "a name of at most 253 characters, all from a-z, 0-9, dash and dot",
-        "source: CLAIM",
+        "kubectl get pvc lists the claims",
     ),
     "nfs": (re.compile(r"[^/:\s]+:/.*").fullmatch, "a server and a path", "source: SERVER:/PATH"),
     "empty": (re.compile(r"([1-9][0-9]*([KMGT]i)?)?").fullmatch, "a size limit, or empty", "source: 10Gi"),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import subprocess
+from io import BufferedReader, BytesIO
 
 import pytest
 
+from jobc.compiler.cli import runs
 from jobc.compiler.cli.arguments import Arguments
 from jobc.compiler.cli.runs import _example_note
 
@@ -51,3 +53,12 @@ def test_run_detached_can_be_watched_and_stopped(shell: Shell) -> None:
     assert stopped.returncode == 0, stopped.stderr
     assert watcher.wait(timeout=120) == 0
     assert "stopped" in shell.jobc("status", "artifacts/own/local").stdout
+
+
+def test_progress_bars_of_a_program_reach_the_terminal_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    output = BufferedReader(BytesIO("begin\r 10 %\r 20 % \u2588".encode()))
+    assert runs._copy_to_first_step(output) == b""
+    assert capsys.readouterr().out == "begin\r 10 %\r 20 % \u2588"
+    lines = b"seed  0\nstep 1/9  loss 2.0\nstep 2/"
+    assert runs._copy_to_first_step(BufferedReader(BytesIO(lines))) == lines[8:]
+    assert capsys.readouterr().out == "seed  0\n"
