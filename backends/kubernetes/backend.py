@@ -42,7 +42,7 @@ class KubernetesBackend(FileEmbeddingBackend):
         RuntimeVar.RUN_DIR: Spelling(Scope.NODE, "$JOBC_RUN_ROOT/plan.run.folder/$JOBC_RUN_ID"),
         RuntimeVar.ATTEMPT: Spelling(Scope.NODE, "the pods agree on it in the run folder (join_shared_run.py)"),
         RuntimeVar.NODE_RANK: Spelling(Scope.NODE, "$JOB_COMPLETION_INDEX"),
-        RuntimeVar.HEAD_ADDR: Spelling(Scope.NODE, "pod 0's own name below the Service"),
+        RuntimeVar.HEAD_ADDR: Spelling(Scope.NODE, "DNS name of pod 0 under the Service"),
         RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "plan.rendezvous.port, or 0: node 0 chooses a port and shares it"),
     }
     honours: ClassVar[Mapping[str, tuple[str, ...]]] = {

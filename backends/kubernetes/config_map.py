@@ -28,7 +28,7 @@ SOURCE = "jobc:backends/kubernetes"
 WIDTH = 110  # base64 characters per line
 HEAD = """\
 ---
-# The files of each pod. start.py unpacks them and starts `jobctl join`, which runs launch.sh. jobctl is compressed.
+# Files of each pod. start.py unpacks jobctl.bz2 and starts `jobctl join`, which unpacks the rest and runs launch.sh.
 apiVersion: v1
 kind: ConfigMap
 immutable: true

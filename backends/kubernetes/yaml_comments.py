@@ -18,10 +18,10 @@ AGAIN = {
     "jobset": "never restart a single pod: the failurePolicy restarts all pods, at most lifecycle.max_requeues times",
 }
 NODES = "number of nodes, also used by launch.sh and the ranks; to change it, compile again with `jobc nodes=N`"
-RESTARTS = "69: lost a peer, 75: saved and stopped early; these restart the pods. Other codes end the job"
+RESTARTS = "exit codes that restart the pods: 69 (lost a peer), 75 (saved and stopped early); other codes end the job"
 WITHOUT_VOLUME = "any failure ends the job, because a new pod would not have the run folder (storage.run=node)"
 DEADLINE = "limit of each attempt, because a JobSet has none; the job ends when an attempt reaches it (failurePolicy)"
-ON_NODES = "the run folders: all nodes must share this file system, or they cannot find each other"
+ON_NODES = "holds the run folders; all nodes must share this file system to find each other"
 
 
 def comments_for_job_yaml(documents: list[Any], plan: LaunchPlan, options: KubernetesOptions) -> dict[At, str | Leaf]:
@@ -29,7 +29,7 @@ def comments_for_job_yaml(documents: list[Any], plan: LaunchPlan, options: Kuber
     texts: dict[str | int, str | Leaf] = {
         "completions": NODES,
         "terminationGracePeriodSeconds": "time for the ranks to save (lifecycle.grace) plus some seconds to exit",
-        "env": "jobctl submit adds the run; the variables of key `env` are in launch.sh",
+        "env": "jobctl submit adds the run's variables; those from the key `env` are in launch.sh",
         "podFailurePolicy": lambda v: "" if v.plan.run.storage == "node" else RESTARTS,
         "backoffLimit": lambda v: WITHOUT_VOLUME if v.plan.run.storage == "node" else again,
         **({"numNodes": NODES} if options.flavor == "trainjob" else {}),

@@ -217,7 +217,8 @@ def setup_script(v: Any) -> str | None:
     if code.kind == "snapshot":
         enter = (
             "sent=''\n"
-            "if [[ -n $JOBC_RUN_ID && -d $JOBC_RUN_ID/code ]]; then # sent by jobctl submit; by hand, it is here\n"
+            "# jobctl submit sends the code to $JOBC_RUN_ID/code; without jobctl, the code is in this folder.\n"
+            "if [[ -n $JOBC_RUN_ID && -d $JOBC_RUN_ID/code ]]; then\n"
             '  cd -- "$JOBC_RUN_ID/code"\n'
             "  sent=$(find . -type f -print0 | LC_ALL=C sort -z | xargs -0 -r sha256sum | sha256sum | cut -c 1-8)\n"
             "fi\n"

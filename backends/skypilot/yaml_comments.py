@@ -9,8 +9,8 @@ from . import task
 USAGE = """\
 task.sky.yaml: job {name} on SkyPilot; `run` starts once on each node.
 usage: {verb} task.sky.yaml{secrets}     in this folder, or in the one that contains artifacts/
-Valid under the schema of SkyPilot 0.14.1, which does not cover prices, clusters, contexts,
-partitions and files; ./jobctl preflight --queue-only asks SkyPilot itself."""
+Checked against the schema of SkyPilot 0.14.1, which does not cover prices, clusters, contexts,
+partitions or files; ./jobctl preflight --queue-only makes SkyPilot check these."""
 COLLECTION = """
 SkyPilot reports usage data to its developers unless SKYPILOT_DISABLE_USAGE_COLLECTION=1 is exported;
 jobctl submit exports it."""
@@ -29,7 +29,7 @@ def idle_cluster_comment(v: Any) -> str:
 
 def restart_comment(v: Any) -> str:
     most = v.plan.lifecycle.max_requeues
-    text = f"69: lost a peer, 75: saved and stopped early; jobctl join stops restarting after {most}"
+    text = f"exit codes that restart the job: 69 (lost a peer), 75 (saved and stopped early); restart limit: {most}"
     return text if v.options.managed else ""
 
 

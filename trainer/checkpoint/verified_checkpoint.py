@@ -105,7 +105,7 @@ def newest_verified(root: Path, group: RankGroup) -> VerifiedCheckpoint | None:
         group.phases.enter("restore")
         if not problem:
             return VerifiedCheckpoint(folder, rank, damaged, group)
-        problem += f", as rank {rank} sees it" if rank else ""
+        problem += f" (on rank {rank})" if rank else ""
         if is_newer:
             hint = "resume with the version of jobc that saved it, or start a new run"
             raise BrokenInput(f"{root}: a checkpoint was saved by a newer version of the trainer", [problem], hint)
@@ -156,7 +156,7 @@ def _require_all_read(why: str, group: RankGroup) -> None:
     failed = [rank for rank, has_failed in enumerate(group.gather(torch.tensor([int(bool(why))]))) if has_failed]
     if failed:
         message = group.broadcast_bytes(failed[0], why.encode()).decode()
-        raise unreadable_checkpoint_error(message + (f", as rank {failed[0]} sees it" if failed[0] else ""))
+        raise unreadable_checkpoint_error(message + (f" (on rank {failed[0]})" if failed[0] else ""))
     group.phases.enter("restore")
 
 

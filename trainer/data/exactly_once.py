@@ -86,7 +86,7 @@ class ExactlyOnceCheck:
             + ("" if is_full_epoch else f", steps {steps.start + 1:,} to {done:,}")
         )
         if overlap or missing or num_padding != self._order.batch * len(steps) - expected:
-            hint = "caused by a custom sampler or a bug in the trainer; do not trust the weights"
+            hint = "do not use these weights; the cause is a custom sampler or a bug in the trainer"
             raise BrokenInput("some samples were not trained on exactly once", [line], hint)
         return line
 

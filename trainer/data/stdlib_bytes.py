@@ -71,7 +71,7 @@ def open_source(config: StdlibBytesConfig, context: int, root: Path | None = Non
     )
     if not len(train) or not len(validation):
         raise BrokenInput(
-            f"data: {root} has {len(train)} training, {len(validation)} held-out samples of {context} bytes",
+            f"data: {root} has {len(train)} training and {len(validation)} held-out samples of {context} bytes",
             [f"found {len(hashed)} Python files, and used {total:,} bytes of them"],
             hint="raise data.max_bytes or data.val_fraction, or use a Python that includes its sources",
         )

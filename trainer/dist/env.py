@@ -58,7 +58,7 @@ _ROWS: tuple[tuple[str, ...], ...] = (
     ("JOBC_HEAD_PORT", "backend", "port", "rendezvous port on node 0; 0 = node 0 chooses a port and shares it"),
     ("JOBC_ATTEMPT", "backend", "index", "0 for the first start of the run, +1 for each requeue or resume"),
     ("JOBC_TIME_LIMIT_S", "backend", "index", "seconds until the supervisor asks the ranks to save; 0 = none"),
-    ("JOBC_LAUNCHER", "jobctl", "launcher", "launcher whose variables are used; the value jobc selects torchrun's"),
+    ("JOBC_LAUNCHER", "jobctl", "launcher", "launcher whose variables are used; jobc means those of torchrun"),
     ("JOBC_JOB_NAME", "jobctl", "text", "name of the job"),
     ("JOBC_NODES", "jobctl", "count", "number of nodes in the job"),
     ("JOBC_PROCS", "jobctl", "count", "number of ranks per node"),

@@ -19,7 +19,7 @@ from ...runtime.system.frozen_dataclass import dataclass
 from ..lifecycle.errors import list_names
 
 LOOK_TICKS, ANSWER_TICKS = 3, 9  # ticks between polls of a rank; ticks that all (at most three) polls take
-SILENT = "not responding: frozen, or its machine or network link is down"
+SILENT = "not responding: frozen, or the machine or network link is down"
 
 
 @dataclass(frozen=True)
@@ -154,8 +154,8 @@ def describe_culprit(statuses: Sequence[RankStatus | None], names: Sequence[str]
         reason = causes.get(last.phase, f"{slow}a broken network link, or a collective that some ranks never call")
         return f"all ranks have been {description}: {reason}"
     also = ", or for their held-out data as well" if phases == {"validation"} else ""
-    has = "has" if len(behind) == 1 else "have"
-    return f"{list_names(behind)} {has} been {description}; the others are waiting for it{also}"
+    has, them = ("has", "it") if len(behind) == 1 else ("have", "them")
+    return f"{list_names(behind)} {has} been {description}; the others are waiting for {them}{also}"
 
 
 def name_step(step: int) -> str:

@@ -118,8 +118,8 @@ def _find_unset_counters(trusted: str, environment: Mapping[str, Any], claims: S
     if trusted == "jobc" and not any(claim.is_rank_numbered and claim.values["WORLD_SIZE"] > 1 for claim in claims):
         return ""
     if not present:
-        return f"JOBC_LAUNCHER={trusted}, but found neither {' nor '.join(names)}"
-    return f"JOBC_LAUNCHER={trusted}, but found {present[0]}, but no {(set(names) - set(present)).pop()}"
+        return f"JOBC_LAUNCHER={trusted}, but neither {' nor '.join(names)} is set"
+    return f"JOBC_LAUNCHER={trusted}: {present[0]} is set, but {(set(names) - set(present)).pop()} is not"
 
 
 def _have_same_rank_numbers(values: Mapping[str, Any], claim: LauncherVariables) -> bool:

@@ -311,7 +311,7 @@ def _missing_ranks(store: Store, world_size: int) -> str:
     except RuntimeError:
         return "the rendezvous store no longer responds"
     if not missing:
-        return "all ranks joined the store, but not all could connect"
+        return "all ranks joined the store, but not all could connect to each other"
     return f"missing: {format_ranks(missing)}"
 
 

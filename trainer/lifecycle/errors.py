@@ -80,6 +80,6 @@ def dead_worker_error(pid: int | str, how: str) -> TrainerError:
 
 def unreadable_checkpoint_error(message: str) -> StorageLost:
     """Return the error for an unreadable checkpoint. message: the file and the I/O error"""
-    hint = "the checkpoint may be intact, so it is neither skipped nor removed: check the disk, then --resume;"
+    hint = "check the disk, then --resume: the checkpoint may be intact, so it is neither skipped nor removed;"
     hint += " to continue without that checkpoint, move its folder away"
     return StorageLost(message, hint=hint)

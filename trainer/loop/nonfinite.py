@@ -19,7 +19,7 @@ def require_counted_items(training: Training, step: int, totals: StepTotals) -> 
     """Raise BrokenInput if the step has no items to train on and on_nan=stop."""
     if totals.items <= 0 and training.config.loop.on_nan == "stop":
         hint = "loop.on_nan=skip skips such steps; or use a larger batch"
-        raise BrokenInput(f"data: step {step + 1} has no items to train on, on any rank", hint=hint)
+        raise BrokenInput(f"data: no rank has items to train on in step {step + 1}", hint=hint)
 
 
 def skip_reason(training: Training, step: int, totals: StepTotals, update: StepUpdate, sums: StepSums) -> str:
@@ -32,7 +32,7 @@ def skip_reason(training: Training, step: int, totals: StepTotals, update: StepU
         hint = f"{LOWER_RATE}, or --resume with loop.on_nan=skip"
         raise LossDiverged(title, nonfinite_ranks(training, sums.local_loss), hint)
     if totals.items <= 0:
-        return "no items to train on, on any rank"
+        return "no rank has items to train on"
     return "" if is_finite else ", ".join(nonfinite_ranks(training, sums.local_loss))
 
 

@@ -132,7 +132,7 @@ class ProgressReporter:
             details += f"  mfu {100 * mfu:.1f} %"
         details += f"  data {100 * fmean(data):.1f} %"
         if len(data) > 1:
-            details += f", {100 * max(data):.1f} % at most"
+            details += f" (max {100 * max(data):.1f} %)"
         details += f"  mem {memory_gib:.2f} GiB"
         score = ""
         if source.score.startswith("bits_per_"):
@@ -142,9 +142,9 @@ class ProgressReporter:
         self._trackers.log(done, numbers)
 
     def format_step_times(self) -> str:
-        """Format percentiles: step times: p50 0.083 s, p95 0.090 s, p99 0.121 s, of 300 steps"""
+        """Format percentiles: step times: p50 0.083 s, p95 0.090 s, p99 0.121 s, over 300 steps"""
         parts = [f"p{percent} {step_s:.3f} s" for percent, step_s in self._step_time_percentiles().items()]
-        return f"step times: {', '.join(parts)}, of {len(self._step_times):,} steps"
+        return f"step times: {', '.join(parts)}, over {len(self._step_times):,} steps"
 
     def _step_time_percentiles(self) -> dict[int, float]:
         values = sorted(self._step_times)

@@ -139,4 +139,6 @@ def require_no_closure(optimizer: Optimizer) -> None:
     closure = inspect.signature(optimizer.step).parameters.get("closure")
     if closure is not None and closure.default is inspect.Parameter.empty:
         title = f"optim: step() of {type(optimizer).__name__} needs a closure, which the trainer does not pass"
-        raise BrokenInput(title, hint="use torch.optim.AdamW or another one, or your own script after ` -- `")
+        raise BrokenInput(
+            title, hint="use another optimizer, such as torch.optim.AdamW; or your own script after ` -- `"
+        )

@@ -88,7 +88,7 @@ def test_the_newest_sound_checkpoint_of_any_node_counts(digits: Tree, new_run: N
     for rank in range(2):
         folder, *said = run.output(rank).strip().split("|")
         assert folder.endswith(f"/of_rank_{rank}/step_00000195")
-        why = "weights.pt is 0 bytes long instead of 3, as rank 1 sees it"
+        why = "weights.pt is 0 bytes long instead of 3 (on rank 1)"
         assert said == ["0", "b'195'", f"step_00000200: {why}", f"step_00000198: {why}"]
 
 
@@ -139,7 +139,7 @@ def test_all_ranks_end_with_69_when_the_disk_of_one_does_not_give_what_is_there(
     assert run.wait(60) == [PEER_LOST] * 2, run.output(0)
     for rank in range(2):
         title, hint = run.output(rank).splitlines()
-        assert title.startswith("error: ") and title.endswith("cannot be read: Stale file handle, as rank 1 sees it")
+        assert title.startswith("error: ") and title.endswith("cannot be read: Stale file handle (on rank 1)")
         assert "/of_rank_1" in title and "the checkpoint may be intact" in hint
     assert (run.folder / "of_rank_1/step_00000007").is_dir()
 

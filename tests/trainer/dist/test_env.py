@@ -177,7 +177,7 @@ def test_a_launcher_that_nobody_knows_is_refused_with_the_words_there_are(word: 
 @pytest.mark.parametrize(
     ("environ", "trusted", "said"),
     [
-        ({**TORCHRUN, **BATCH}, "srun", "SLURM_PROCID, but no SLURM_STEP_NUM_TASKS"),
+        ({**TORCHRUN, **BATCH}, "srun", "SLURM_PROCID is set, but SLURM_STEP_NUM_TASKS is not"),
         (LAUNCHED, "srun", "neither SLURM_PROCID nor SLURM_STEP_NUM_TASKS"),
         (SRUN, "mpirun", "neither OMPI_COMM_WORLD_RANK nor OMPI_COMM_WORLD_SIZE"),
         ({"PMI_SIZE": "4"}, "PMI", "PMI_SIZE, but no PMI_RANK"),

@@ -106,7 +106,7 @@ def test_a_training_with_everything_on(gpt: Tree, tmp_path: Path, capsys: pytest
     step = next(line for line in console if line.startswith("step 20/20  loss"))
     assert "tok/s  data " in step
     assert " GiB  eta 0:00" in step
-    assert any(line.startswith("step times: p50 0.") and line.endswith("of 20 steps") for line in console)
+    assert any(line.startswith("step times: p50 0.") and line.endswith("over 20 steps") for line in console)
 
     recorder = next(one for one in Recorder.runs if type(one) is Recorder)
     assert (recorder.run.id, recorder.run.step, recorder.done) == ("20260131-120000-1f2e", 0, True)

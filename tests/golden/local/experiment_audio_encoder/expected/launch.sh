@@ -43,7 +43,7 @@ export TORCH_NCCL_DUMP_ON_TIMEOUT=${TORCH_NCCL_DUMP_ON_TIMEOUT:-1}
 export TORCH_NCCL_ASYNC_ERROR_HANDLING=${TORCH_NCCL_ASYNC_ERROR_HANDLING:-3} # default: the process exits after the dump
 export PYTHONPATH=$JOBC_LIB${PYTHONPATH:+:$PYTHONPATH} # for the module jobc_trainer
 
-# ---- the ranks: jobctl runs this line, whose command after `--` runs once per rank, and records the exit codes
+# ---- the ranks: this launch line runs the command after `--` once per rank; jobctl records the exit codes
 
 cd -- "$JOBC_CODE_DIR"
 launch=(

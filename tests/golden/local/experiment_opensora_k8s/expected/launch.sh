@@ -49,7 +49,7 @@ export COLOSSALAI_DIST_TIMEOUT=1800
 export COLOSSALAI_MASTER_READY_TIMEOUT=600
 export PYTHONPATH=$JOBC_LIB${PYTHONPATH:+:$PYTHONPATH} # for the module jobc_trainer
 
-# ---- the ranks: jobctl runs this line, whose command after `--` runs once per rank, and records the exit codes
+# ---- the ranks: this launch line runs the command after `--` once per rank; jobctl records the exit codes
 
 cd -- "$JOBC_CODE_DIR"
 cd -- /workspace/Open-Sora 2>/dev/null || failed 65 'cd /workspace/Open-Sora'

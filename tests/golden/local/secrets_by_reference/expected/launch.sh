@@ -37,7 +37,7 @@ export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=1
 export PYTHONPATH=$JOBC_LIB${PYTHONPATH:+:$PYTHONPATH} # for the module jobc_trainer
 
-# ---- the ranks: jobctl runs this line, whose command after `--` runs once per rank, and records the exit codes
+# ---- the ranks: this launch line runs the command after `--` once per rank; jobctl records the exit codes
 
 cd -- "$JOBC_CODE_DIR"
 launch=(

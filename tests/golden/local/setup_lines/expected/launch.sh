@@ -52,7 +52,7 @@ export OMP_NUM_THREADS=4
 export LD_LIBRARY_PATH=/opt/efa/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} # prepended to the current value
 export PYTHONPATH=$JOBC_LIB${PYTHONPATH:+:$PYTHONPATH} # for the module jobc_trainer
 
-# ---- the ranks: jobctl runs this line, whose command after `--` runs once per rank, and records the exit codes
+# ---- the ranks: this launch line runs the command after `--` once per rank; jobctl records the exit codes
 
 cd -- "$JOBC_CODE_DIR"
 launch=(

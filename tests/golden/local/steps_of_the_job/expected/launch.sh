@@ -58,7 +58,7 @@ IFS= read -rd '' JOBC_AFTER <<'END_OF_LINES' || export JOBC_AFTER="$JOBC_AFTER"
 echo "$JOBC_RUN_ID: $JOBC_EXIT_CODE"
 END_OF_LINES
 
-# ---- the ranks: jobctl runs this line, whose command after `--` runs once per rank, and records the exit codes
+# ---- the ranks: this launch line runs the command after `--` once per rank; jobctl records the exit codes
 
 cd -- "$JOBC_CODE_DIR"
 launch=(
