@@ -138,7 +138,7 @@ def _undigested(line: str) -> str:
 
 def attributed(compiled: CompiledJob, path: str, line: int, key: str) -> bool:
     spec_keys = compiled.source_map.spec_keys(compiled.source_map.files[path][line][0])
-    return key in compiled.source_map.with_interpolated_keys(spec_keys)
+    return key in compiled.source_map.expand_interpolated_keys(spec_keys)
 
 
 def chosen(compiled: CompiledJob, path: str, key: str) -> bool:

@@ -175,7 +175,7 @@ class Runtime:
             raise BrokenInput(f"save(): {step!r:.60} is not a step number", hint=hint)
         self._reject_older_step(step)
         self._metrics.flush()  # a run resumed from this checkpoint finds the metrics of all earlier steps
-        random_states = self.group.gather(capture_random_state(self.device))
+        random_states = self.group.all_gather(capture_random_state(self.device))
         about = {"step": step, "world_size": self.world_size, "torch": torch.__version__}
 
         def contents(keep: Keep) -> Mapping[str, Content]:

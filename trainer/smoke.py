@@ -35,7 +35,7 @@ def check(env: environment.RankEnvironment, signals: StopSignals) -> int:
 
     start = time.monotonic()
     with join_process_group(env, TIMEOUT_S, signals.is_stop_requested) as group:
-        hosts = set(group.gather_bytes(socket.gethostname().encode()[:64].ljust(64)))
+        hosts = set(group.all_gather_bytes(socket.gethostname().encode()[:64].ljust(64)))
         scope = f"{env.world_size} ranks on {len(hosts)} host{'s' * (len(hosts) > 1)}"
         results = [f"process group: {scope} in {time.monotonic() - start:.1f} s"]
 
@@ -54,7 +54,7 @@ def check(env: environment.RankEnvironment, signals: StopSignals) -> int:
         for step in range(order.steps_per_epoch):
             indices_R, num_real = rank_shard(*order.global_batch(step), group.rank, group.world_size)
             seen_N[indices_R[:num_real]] += 1
-        times_N = torch.stack(group.gather(seen_N)).sum(0)
+        times_N = torch.stack(group.all_gather(seen_N)).sum(0)
         missing, repeated = int((times_N == 0).sum()), int((times_N > 1).sum())
         assert missing == repeated == 0, f"sharding: {missing} samples not seen by any rank, {repeated} more than once"
         results.append(f"sharding: {NUM_SAMPLES} samples, each seen by exactly one of {group.world_size} ranks")

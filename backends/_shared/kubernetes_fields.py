@@ -138,14 +138,14 @@ def _to_api_form(tree: Any, shape: Any) -> Any:
         shape = known_kubernetes_fields()[shape]
     if isinstance(shape, list):
         if isinstance(tree, Mapping):
-            tree = [_add_name(name, item) for name, item in tree.items() if item not in (None, Omit)]
+            tree = [_named_item(name, item) for name, item in tree.items() if item not in (None, Omit)]
         return [_to_api_form(item, shape[0]) for item in tree] if isinstance(tree, (list, tuple)) else tree
     if isinstance(shape, dict) and isinstance(tree, Mapping):
         return {key: _to_api_form(value, shape.get(key, shape.get("*"))) for key, value in tree.items()}
     return str(tree).lower() if shape == "string" and isinstance(tree, (bool, int)) else tree
 
 
-def _add_name(name: str, item: Any) -> Any:
+def _named_item(name: str, item: Any) -> Any:
     if callable(item):
         return lambda views: {"name": name, **item(views)}
     return {"name": extra_name_leaf(name, item), **item}

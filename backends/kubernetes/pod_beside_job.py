@@ -49,12 +49,12 @@ def _node_affinity(v: Any) -> Any:
 def _filter_entries(entries: Any, is_kept: Callable[[Any, str], bool]) -> Leaf:
     """Return a leaf with those entries of a mapping, or of a leaf, whose key is kept; omitted if there are none."""
 
-    def kept_entries_leaf(v: Any) -> Any:
+    def select_kept_entries(v: Any) -> Any:
         mapping = entries(v) if callable(entries) else entries
         kept = {} if mapping is Omit else {key: value for key, value in mapping.items() if is_kept(v, key)}
         return kept or Omit
 
-    return kept_entries_leaf
+    return select_kept_entries
 
 
 def _gpu_labels(options: KubernetesOptions) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from ...runtime.engines.artifact_location import Place
 from ...runtime.run_folder.artifact_copies import JOB_FILE
 from ...runtime.system.command_line import Parser
 from ...runtime.system.failure import Failure
-from ...runtime.system.values import read_settings
+from ...runtime.system.values import read_artifact_json
 from ...runtime.verbs.run_rows import SCHEMA, RunRow, make_run_row, rows_to_json_objects
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from .arguments import Arguments
@@ -54,7 +54,7 @@ def run_roots() -> Iterator[Path]:
         return
     yield Path("runs")
     for job_file in sorted(Path("artifacts").glob(f"*/*/{JOB_FILE}")):
-        root = read_settings(job_file).get("runs")
+        root = read_artifact_json(job_file).get("runs")
         if isinstance(root, str) and "\0" not in root:
             yield Path(root)
 

@@ -13,7 +13,7 @@ from ...runtime.engines.sweep_engine import SweepEngine
 from ...runtime.run_folder.artifact_copies import JOB_FILE
 from ...runtime.run_folder.run import Run
 from ...runtime.system.text import one_line
-from ...runtime.system.values import number_or_none, read_settings, word_or_empty
+from ...runtime.system.values import number_or_none, read_artifact_json, word_or_empty
 
 NOT_ASKED = "submitted; jobc status asks the engine for its state"
 STOP_REQUESTED = "stopped by jobctl stop; jobc status asks the engine whether it has ended"
@@ -50,7 +50,7 @@ class RecordedEngine(Engine):
 
 def recorded_engine(run: Run) -> Engine:
     artifact, runs = run.path / f"artifact/{run.attempt}", run.path.parent
-    settings = read_settings(artifact / JOB_FILE)
+    settings = read_artifact_json(artifact / JOB_FILE)
     settings["backend"] = word_or_empty(str(settings.get("backend", "")))
     engine = RecordedEngine(Job(runs.name, artifact, runs, settings))
     return SweepEngine(engine) if settings.get("sweep") else engine

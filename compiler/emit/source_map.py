@@ -69,7 +69,7 @@ class SourceMap:
                 leaves.update(dict.fromkeys(self._leaves_of_key(spec_key)))
         return tuple(leaves)
 
-    def with_interpolated_keys(self, spec_keys: Iterable[str]) -> tuple[str, ...]:
+    def expand_interpolated_keys(self, spec_keys: Iterable[str]) -> tuple[str, ...]:
         """Return the keys, and those that they interpolate, such as site.nodes for `${site.nodes}`."""
         remaining = list(spec_keys)
         sources: dict[str, None] = {}

@@ -249,7 +249,7 @@ def _unmatched_override_diagnostic(file: str, group: str, loader: Any) -> Diagno
 def _missing_config_diagnostic(
     error: MissingConfigException, overrides: Sequence[Override], loader: Any, config_name: str
 ) -> tuple[Diagnostic, Override | None]:
-    group, option = _missing_group_option(error, overrides, loader)
+    group, option = _missing_group_and_option(error, overrides, loader)
     if not group:
         names = [n for n in loader.get_group_options("", ObjectType.CONFIG) if not n.startswith("_")]
         close = nearest(option, names)
@@ -285,7 +285,9 @@ def _missing_config_diagnostic(
     return Diagnostic("JC1109", f"no option {option!r} in group {group}", because, hint, position, group), culprit
 
 
-def _missing_group_option(error: MissingConfigException, overrides: Sequence[Override], loader: Any) -> tuple[str, str]:
+def _missing_group_and_option(
+    error: MissingConfigException, overrides: Sequence[Override], loader: Any
+) -> tuple[str, str]:
     """Return the missing group and option, such as parallel and deepspeed/zero2, because `parallel` has no subgroup."""
     missing_path = (error.missing_cfg_file or "").removesuffix(".yaml")
     parts = missing_path.split("/")

@@ -18,8 +18,8 @@ from .overrides import Override, is_quoted_number
 Path = tuple["str | int", ...]
 
 
-def with_quoted_text(tree: dict[str, Any], overrides: Sequence[Override]) -> dict[str, Any]:
-    """Return the tree with marked text. The given tree is not modified."""
+def mark_quoted_text(tree: dict[str, Any], overrides: Sequence[Override]) -> dict[str, Any]:
+    """Return a copy of the tree in which quoted text is marked. The given tree is not modified."""
     if not any('"' in override.canonical for override in overrides):
         return tree
     quoted: dict[Path, Origin] = {}
@@ -29,7 +29,7 @@ def with_quoted_text(tree: dict[str, Any], overrides: Sequence[Override]) -> dic
             if is_quoted:
                 quoted[path] = override.origin
     for path, origin in quoted.items():
-        tree = _mark_quoted(tree, path, origin)
+        tree = _mark_value_as_quoted(tree, path, origin)
     return tree
 
 
@@ -55,13 +55,13 @@ def _leaves_of_value(value: Any, path: Path) -> Iterator[tuple[Path, bool]]:
             yield from _leaves_of_value(inner, (*path, index))
 
 
-def _mark_quoted(tree: Any, path: Path, origin: Origin) -> Any:
+def _mark_value_as_quoted(tree: Any, path: Path, origin: Origin) -> Any:
     """Return a copy of the tree with the text at the path, if there is any, marked as quoted."""
     if not path:
         return TextWithOrigin(tree, origin, quoted=True) if type(tree) is str else tree
     first, *rest = path
     if isinstance(tree, Mapping) and first in tree:
-        return {**tree, first: _mark_quoted(tree[first], tuple(rest), origin)}
+        return {**tree, first: _mark_value_as_quoted(tree[first], tuple(rest), origin)}
     if isinstance(tree, list) and isinstance(first, int) and first < len(tree):
-        return [*tree[:first], _mark_quoted(tree[first], tuple(rest), origin), *tree[first + 1 :]]
+        return [*tree[:first], _mark_value_as_quoted(tree[first], tuple(rest), origin), *tree[first + 1 :]]
     return tree

@@ -16,7 +16,7 @@ from ..emit.source_map import SpecValue
 from ..frontend.compose import ComposedConfig
 from ..frontend.host_file import Folders, HostFiles, read_host_files
 from ..frontend.overrides import Override, override_for_key
-from ..frontend.quoted_text import with_quoted_text
+from ..frontend.quoted_text import mark_quoted_text
 from ..frontend.yaml_source import groups_in_defaults_list
 from ..plan.derive import usable_hosts
 from ..plugins.backend import Backend
@@ -58,7 +58,7 @@ def to_typed_config(
     chosen = find_plugin(composed.choices.get("backend", ""))
     backend = chosen.load()
     keeps = make_order_predicate(composed.tree, backend)
-    tree = sort_mappings(with_quoted_text(composed.tree, composed.overrides), keeps)
+    tree = sort_mappings(mark_quoted_text(composed.tree, composed.overrides), keeps)
     options_tree = tree.pop("backend", None) or {}
     if command is not None:
         if len(command) > MOST_WORDS:

@@ -147,7 +147,7 @@ def code_kind(spec: JobSpec) -> str:
     return spec.code.kind if runs_user_code(spec) else "lib"
 
 
-def run_folder(spec: JobSpec) -> str:
+def run_folder_name(spec: JobSpec) -> str:
     """The job's name, followed by the sweep point if there is one."""
     return spec.name if spec.point is None else f"{spec.name}+{spec.point}"
 

@@ -135,7 +135,7 @@ def lower(spec: JobSpec) -> LoweringResult:
             "run",
             Run,
             section="storage",
-            folder=derive.run_folder,
+            folder=derive.run_folder_name,
             storage=lambda s: s.storage.run,
             keep=lambda s: s.keep_runs,
             endpoint=lambda s: s.storage.endpoint or "",
@@ -169,8 +169,8 @@ class _SpecKeyLeaf(NamedTuple):
         return f"{self.section}.{self.name}".strip("._")
 
 
-class _JsonKeyLeaf(_SpecKeyLeaf):
-    """Leaf that copies a value as JSON types."""
+class _SpecKeyAsJsonLeaf(_SpecKeyLeaf):
+    """Leaf that has the value of a spec key, converted to JSON types."""
 
     def __call__(self, spec: JobSpec) -> Any:
         return to_json_types(super().__call__(spec))
@@ -192,7 +192,7 @@ def _train_document(spec: JobSpec) -> dict[str, Any]:
             document[section] = _copied_leaves(value, (section,))
         else:
             document[section] = {
-                field.name.rstrip("_"): _JsonKeyLeaf(section, field.name) for field in dataclasses.fields(value)
+                field.name.rstrip("_"): _SpecKeyAsJsonLeaf(section, field.name) for field in dataclasses.fields(value)
             }
     document["process_group"]["init_timeout_s"] = derive.init_timeout
     if spec.parallel.kind == "hsdp":

@@ -20,7 +20,7 @@ from ..run_folder.artifact_copies import JOB_FILE
 from ..run_folder.run import Run, is_mine, owner_name
 from ..system.failure import Failure
 from ..system.untrusted_files import is_file_name, is_nonnegative_integer
-from ..system.values import read_keys, read_settings
+from ..system.values import read_artifact_json, read_keys
 from .engine import Engine, Job
 
 RUN_ID = re.compile("[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -35,7 +35,7 @@ class Place:
     def __init__(self, artifact: Path, sweep: Place | None = None) -> None:
         """sweep: the sweep's directory, if the artifact is one of its points in a temporary folder"""
         self.artifact = Path(os.path.realpath(artifact))
-        self.settings = read_settings(self.artifact / JOB_FILE)
+        self.settings = read_artifact_json(self.artifact / JOB_FILE)
         if not _describes_job(self.settings):
             raise Failure(f"{self.artifact / JOB_FILE} does not describe a job", "compile the job again")
         name, root = self.settings["job"], self.settings["runs"]
@@ -61,7 +61,7 @@ class Place:
         self.job.project = str(self.project)
 
     @classmethod
-    def program_location(cls) -> Place:
+    def of_this_program(cls) -> Place:
         """Return the artifact whose jobctl is this program."""
         return cls(Path(sys.argv[0]).parent)
 

@@ -28,7 +28,7 @@ from ..run_folder.run_secrets import delete_run_secrets, secrets_folder_of_run
 from ..run_folder.stopping import signal_supervisors_here, write_stop_mark
 from ..system.failure import Failure
 from ..system.text import one_line
-from ..system.values import read_settings
+from ..system.values import read_artifact_json
 from .live_runs import notes_on_live_run, why_run_may_be_live
 from .log_files import LogRequest
 
@@ -107,7 +107,7 @@ class Engine:
         what query_runs() learned from the engine's client.
         """
         artifact = run.path / f"artifact/{run.attempt}"
-        job = Job(run.path.parent.name, artifact, run.path.parent, read_settings(artifact / JOB_FILE))
+        job = Job(run.path.parent.name, artifact, run.path.parent, read_artifact_json(artifact / JOB_FILE))
         job.project = self.job.project
         return type(self)(job)
 
@@ -244,7 +244,7 @@ class Engine:
         """
         write_stop_mark(run.path)
 
-    def signal(self, run: Run, name: str) -> None:
+    def signal_or_cancel(self, run: Run, name: str) -> None:
         """Send TERM, QUIT or KILL to the supervisors of a run that mark_stopped() has marked."""
         for line in signal_supervisors_here(run, name):
             print(line, flush=True)

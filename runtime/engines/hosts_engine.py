@@ -264,10 +264,10 @@ class HostsEngine(StartingEngine):
         if copies := self._copies(run):
             copies.mark_stopped()
 
-    def signal(self, run: Run, name: str) -> None:
+    def signal_or_cancel(self, run: Run, name: str) -> None:
         """Signal the supervisors. On hosts, the stop mark has the effect of TERM."""
         if isinstance(self.client, LocalNodesClient):
-            super().signal(run, name)
+            super().signal_or_cancel(run, name)
         elif name != "TERM":
             words = self.task_command(run, run.attempt, HOST, "signal", name)
             self.client.run(hosts_of(run), words, timeout_s=HOST_S)
@@ -276,7 +276,7 @@ class HostsEngine(StartingEngine):
         for name in names:
             try:
                 self.mark_stopped(run)
-                self.signal(run, name)
+                self.signal_or_cancel(run, name)
             except Failure as failure:
                 print_failure(failure)
 

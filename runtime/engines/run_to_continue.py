@@ -17,7 +17,7 @@ from ..run_folder.artifact_copies import JOB_FILE, copy_number_by_attempt
 from ..run_folder.run import Run
 from ..system.failure import Failure
 from ..system.text import printable
-from ..system.values import read_settings
+from ..system.values import read_artifact_json
 from .artifact_location import Place, require_own_run
 from .engine import Engine
 
@@ -60,7 +60,7 @@ def describe_differences(run: Run, attempt: int, artifact: Path, name: str) -> s
     name: record in job.json, identity or spec. Raises Failure if one artifact has no such record.
     """
     old, new = (
-        dict(line.partition(" = ")[::2] for line in _read_record(folder, name))
+        dict(line.partition(" = ")[::2] for line in _read_job_lines(folder, name))
         for folder in (run.path / "artifact" / str(attempt), artifact)
     )
     lines = [
@@ -71,8 +71,8 @@ def describe_differences(run: Run, attempt: int, artifact: Path, name: str) -> s
     return printable("\n".join(lines))
 
 
-def _read_record(artifact: Path, name: str) -> list[str]:
-    lines = read_settings(artifact / JOB_FILE).get(name)
+def _read_job_lines(artifact: Path, name: str) -> list[str]:
+    lines = read_artifact_json(artifact / JOB_FILE).get(name)
     if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
         title = f"{artifact} was compiled by an earlier jobc: its {JOB_FILE} has no {name}"
         raise Failure(title, "without --resume, jobctl submit starts a new run", DATA_BROKEN)

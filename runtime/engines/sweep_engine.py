@@ -121,8 +121,8 @@ class SweepEngine(Engine):
         else:
             self.engine_of(run).mark_stopped(run)
 
-    def signal(self, run: Run, name: str) -> None:
-        self.engine_of(run).signal(run, name)
+    def signal_or_cancel(self, run: Run, name: str) -> None:
+        self.engine_of(run).signal_or_cancel(run, name)
 
     def stop_signals_and_waits(self) -> list[tuple[str, int]]:
         return self.engine.stop_signals_and_waits()

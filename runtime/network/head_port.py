@@ -34,7 +34,7 @@ def agree_on_rendezvous_port(run: RunFolder, wanted: int, lock: int, timeout_s: 
     lock: descriptor of a file whose byte N is locked while a run of this user on this machine uses port N.
     """
     if int(os.environ["JOBC_NODE_RANK"]) != 0:
-        return wanted or wait_for_head_port(run, timeout_s)
+        return wanted or wait_for_published_port(run, timeout_s)
     if wanted and not is_free(wanted):
         why = f"rendezvous port {wanted} is in use on {os.uname().nodename}"
         hint = f"find the process with `ss -ltnp 'sport = :{wanted}'`, or set another rendezvous.port"
@@ -67,7 +67,7 @@ def lock_port(port: int, lock: int) -> bool:
     return True
 
 
-def wait_for_head_port(run: RunFolder, timeout_s: float) -> int:
+def wait_for_published_port(run: RunFolder, timeout_s: float) -> int:
     """Wait until this attempt's node 0 writes the port. Return it. Raises Failure on timeout or if a node failed."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:

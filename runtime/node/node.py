@@ -19,7 +19,7 @@ from pathlib import Path
 from ..exit_codes import CRASHED
 from ..run_folder.artifact_copies import JOB_FILE, newest_attempt_from
 from ..run_folder.run import Run
-from ..system.values import number_or_none, read_keys, read_settings
+from ..system.values import number_or_none, read_artifact_json, read_keys
 from .node_environment import (
     cache_folder,
     code_folder,
@@ -76,7 +76,7 @@ def node_and_run_variables(artifact: Path, words: Sequence[str], environ: Mappin
         raise NodeFailure(2, f"not a node rank: {rank}")
     run = known.get("JOBC_RUN_DIR", "")
     run_id = known.get("JOBC_RUN_ID") or os.path.basename(run)
-    node = read_settings(artifact / JOB_FILE).get("node")
+    node = read_artifact_json(artifact / JOB_FILE).get("node")
     defaults = {
         "JOBC_NODE_RANK": rank,
         "JOBC_RUN_DIR": run,
@@ -120,7 +120,7 @@ def listed_host_variables(artifact: Path, rank: str, environ: Mapping[str, str])
             raise NodeFailure(2, f"{rank} is not in hosts.txt")
         node = hosts.index(rank)
     listed = [*hosts[:MOST_LISTED], *(["…"] if len(hosts) > MOST_LISTED else [])]
-    tree = read_settings(artifact / JOB_FILE)
+    tree = read_artifact_json(artifact / JOB_FILE)
     return {
         "JOBC_NODE_RANK": str(node),
         "JOBC_HEAD_ADDR": hosts[0].rpartition("@")[2],

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ..exit_codes import DATA_BROKEN
 from ..run_folder.artifact_copies import JOB_FILE
-from ..system.values import read_settings
+from ..system.values import read_artifact_json
 from .node_failure import NodeFailure
 
 TORCH_LAUNCHERS = ("torchrun", "torch_distributed_launch", "accelerate")
@@ -56,7 +56,7 @@ class NodeSettings(NamedTuple):
     @classmethod
     def read(cls, artifact: Path) -> NodeSettings:
         """Return the settings of an artifact. Raises NodeFailure if its job.json is missing or damaged."""
-        tree = read_settings(artifact / JOB_FILE)
+        tree = read_artifact_json(artifact / JOB_FILE)
         node = tree.get("node")
         try:
             if not isinstance(node, dict):

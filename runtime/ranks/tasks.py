@@ -145,7 +145,7 @@ def _connect_to_launcher(timeout_s: float, signals: SignalQueue) -> socket.socke
         if signals.wait(RETRY_S)[0]:  # asked to stop before the rank has started
             break
         if time.monotonic() > look_at:
-            supervisor, look_at = _supervisor_status(run, node), time.monotonic() + LOOK_S
+            supervisor, look_at = _supervisor_process_state(run, node), time.monotonic() + LOOK_S
             if supervisor == "dead":
                 raise Failure("task 0 of this node was killed before it started the ranks")
         if supervisor == "ended" or (not supervisor and time.monotonic() > deadline):
@@ -153,7 +153,7 @@ def _connect_to_launcher(timeout_s: float, signals: SignalQueue) -> socket.socke
     raise Failure("task 0 of this node has not started the ranks")
 
 
-def _supervisor_status(run: RunFolder, node: int) -> str:
+def _supervisor_process_state(run: RunFolder, node: int) -> str:
     """Return RecordedProcess.status() of this node's supervisor, which task 0 execs, or "" if it has not started."""
     state = NodeState(run.node_state_file(node))
     return state.status() if state.attempt == run.attempt else ""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..system.failure import Failure
 from ..system.untrusted_files import MIB, Unreadable, is_file_name, is_safe_relative_path, read_json
-from ..system.values import read_settings
+from ..system.values import read_artifact_json
 from .artifact_copies import JOB_FILE
 
 POINTS = "points.json"
@@ -103,7 +103,7 @@ def _damaged_file_failure(file: Path, reason: str) -> Failure:
 
 def write_artifact_of_point(sweep: Path, points: SweepPoints, point: SweepPoint, folder: Path) -> None:
     """Create the folder with a point's files. Raises Failure, or OSError if the folder cannot be written."""
-    checksums = read_settings(sweep / JOB_FILE).get("checksums")
+    checksums = read_artifact_json(sweep / JOB_FILE).get("checksums")
     checksums = checksums if isinstance(checksums, dict) else {}
     texts = {}
     for path in dict.fromkeys((*points.every_point, *point.changes)):

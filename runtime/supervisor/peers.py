@@ -60,7 +60,7 @@ class PeerNodes:
                 self.marked = self._is_mark_overdue()
                 self.silent = self._describe_silent_node()
 
-    def end_reason(self) -> str:
+    def reason_to_end(self) -> str:
         """Return why this node should also end, or ""."""
         if not self.links:
             return "jobctl stop" if self.marked else ""

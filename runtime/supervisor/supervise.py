@@ -276,7 +276,7 @@ class Supervisor:
     def _check_peers(self) -> None:
         self.peers.touch_state_file()
         self._announce_failures()
-        if not self._is_stopping() and (trouble := self.peers.end_reason()):
+        if not self._is_stopping() and (trouble := self.peers.reason_to_end()):
             self._ask_to_stop(signal.SIGTERM, trouble)
             if not self.run_folder.stop_mark.exists() and not self._has_rank_started():
                 self.kill_at = time.monotonic() + LAUNCHER_GRACE_S  # it has nothing to save, and only waits

@@ -114,7 +114,7 @@ def describe_usable_gpus(seen: int, wanted: int) -> str:
 def describe_gpus(environ: Mapping[str, str]) -> str:
     """Return the ranks' GPUs, as set by the engine or else as listed by the driver, with their names if known."""
     chosen = next((environ[name] for name in VISIBLE[:2] if environ.get(name)), "")
-    listed = chosen.replace(",", " ") or " ".join(map(str, _gpu_numbers()))
+    listed = chosen.replace(",", " ") or " ".join(map(str, _list_local_gpu_numbers()))
     try:
         names = _run_command("nvidia-smi", "--query-gpu=name", "--format=csv,noheader", timeout_s=NAMES_S).splitlines()
     except (OSError, subprocess.SubprocessError):
@@ -122,7 +122,7 @@ def describe_gpus(environ: Mapping[str, str]) -> str:
     return f"{listed} ({', '.join(sorted(set(names)))})" if listed and names else listed
 
 
-def _gpu_numbers() -> list[int]:
+def _list_local_gpu_numbers() -> list[int]:
     """Return the numbers of all GPUs on this node without calling a driver, which might hang."""
     files = [path.name.removeprefix("nvidia") for path in DEVICES.glob("nvidia[0-9]*")]
     amd = [file for file in KFD.glob("*/gpu_id") if file.read_text().strip() not in ("", "0")]

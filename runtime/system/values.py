@@ -49,7 +49,7 @@ def word_or_empty(text: str) -> str:
     return text if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._@:,+-]*", text) else ""
 
 
-def read_settings(path: Path) -> dict[str, Any]:
+def read_artifact_json(path: Path) -> dict[str, Any]:
     """Return the mapping in one of an artifact's JSON files, or {} if there is none."""
     try:
         tree = read_json(path, MOST_JOB_BYTES, follow=False)

@@ -37,7 +37,7 @@ class FolderToRemove(NamedTuple):
 
 
 def main(argv: list[str]) -> int:
-    place = Place.program_location()
+    place = Place.of_this_program()
     engine = place.watching_engine()
     options = parser(engine).parse_args(argv)
     old_runs, spared = find_old_runs(place, engine, _parse_keep_count(options.keep, place))

@@ -25,7 +25,7 @@ NEXT_STEP = {
 
 def main(verbs: Sequence[str]) -> int:
     """Print the help and return the exit code. verbs: names of all verbs, in order"""
-    return run_verb(lambda _: _print_help(Place.program_location(), verbs), [])
+    return run_verb(lambda _: _print_help(Place.of_this_program(), verbs), [])
 
 
 def _print_help(place: Place, verbs: Sequence[str]) -> int:

@@ -19,7 +19,7 @@ from ..system.failure import Failure
 
 
 def main(argv: list[str]) -> int:
-    artifact = Place.program_location()
+    artifact = Place.of_this_program()
     engine = artifact.watching_engine()
     options, request = _parse_arguments(argv, engine)
     if options.point is not None:

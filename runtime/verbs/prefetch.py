@@ -13,7 +13,7 @@ from ..system.command_line import Parser
 
 
 def main(argv: list[str]) -> int:
-    place = Place.program_location()
+    place = Place.of_this_program()
     parser(place.engine()).parse_args(argv)
     items = place.settings.get("prefetch")
     if not items:

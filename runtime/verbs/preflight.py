@@ -12,7 +12,7 @@ from ..system.command_line import Parser
 
 
 def main(argv: list[str]) -> int:
-    place = Place.program_location()
+    place = Place.of_this_program()
     options = parser(place.engine()).parse_args(argv)
     result = starting_engine(place).preflight(place, options)
     return result if isinstance(result, int) else result.print()

@@ -18,7 +18,7 @@ def main(argv: list[str]) -> int:
     if "--" in argv:
         first = argv.index("--")
         words, command = argv[:first], argv[first + 1 :]
-    place = Place.program_location()
+    place = Place.of_this_program()
     engine = place.engine()
     options = parser(engine).parse_args(words)
     if place.is_sweep:  # a sweep's run has no nodes

@@ -12,7 +12,7 @@ from ..system.command_line import Parser
 
 
 def main(argv: list[str]) -> int:
-    place = Place.program_location()
+    place = Place.of_this_program()
     parser(place.engine()).parse_args(argv)
     return starting_engine(place).smoke(place)
 

@@ -17,7 +17,7 @@ from ..system.failure import Failure
 
 
 def main(argv: list[str]) -> int:
-    folder = Path(parser(Place.program_location().engine()).parse_args(argv).folder)
+    folder = Path(parser(Place.of_this_program().engine()).parse_args(argv).folder)
     try:
         folder.mkdir(parents=True)
         with zipfile.ZipFile(sys.argv[0]) as archive:

@@ -18,7 +18,7 @@ from .run_rows import SCHEMA, make_run_row, rows_to_json_objects
 
 
 def main(argv: list[str]) -> int:
-    artifact = Place.program_location()
+    artifact = Place.of_this_program()
     engine = artifact.watching_engine()
     options = parser(engine).parse_args(argv)
     if options.point is not None:

@@ -17,7 +17,7 @@ from ..system.text import one_line, print_line
 
 
 def main(argv: list[str]) -> int:
-    place = Place.program_location()
+    place = Place.of_this_program()
     engine = place.watching_engine()
     options = parser(engine).parse_args(argv)
     if options.point is not None:
@@ -108,7 +108,7 @@ def end_runs(watch: RunWatch, name: str, is_now: bool) -> list[Run]:
             print_line(f"killing {name}")
             is_killed = True
         for run in live:
-            watch.engine.signal(run, signal)
+            watch.engine.signal_or_cancel(run, signal)
         live = watch.wait_until_ended(wait_s, engine.stop_every_s)
         if live and signal == "TERM":
             print_line(f"still running after {wait_s} s")

@@ -27,7 +27,7 @@ from ..system.values import read_keys
 def main(argv: list[str]) -> int:
     for name in ("JOBC_INIT_FROM", VARIABLE):  # inherited; only --fork, and --env and arguments, may set them
         os.environ.pop(name, None)
-    place = Place.program_location()
+    place = Place.of_this_program()
     words, arguments = split_arguments(argv)
     if place.is_sweep:
         from .submit_sweep import submit_sweep  # submit_sweep imports this module

@@ -11,7 +11,11 @@ from pathlib import Path
 import pytest
 
 from jobc.backends.slurm.engine.job_records import record_queued_job
-from jobc.backends.slurm.engine.srun_trial import srun_in_live_run, srun_in_new_allocation, strip_label_padding
+from jobc.backends.slurm.engine.srun_trial import (
+    srun_command_for_live_run,
+    srun_command_for_new_allocation,
+    strip_label_padding,
+)
 from jobc.backends.slurm.engine.submission import (
     SlurmQueue,
     dependency_from_after_option,
@@ -190,7 +194,7 @@ def test_a_trial_asks_for_the_nodes_of_the_job_for_ten_minutes(tmp_path: Path) -
     options = ("--nodes=2", "--time=1-00:00:00", "--partition=main", "--requeue", *logs)
     (tmp_path / "job.sbatch").write_text("".join(f"#SBATCH {option}\n" for option in options))
     engine = Engine(Job("job", tmp_path, tmp_path, {"cpus": 8}))
-    words = srun_in_new_allocation(engine, Path("/runs/a"), Path("/project"), ["--label"], ["smoke"])
+    words = srun_command_for_new_allocation(engine, Path("/runs/a"), Path("/project"), ["--label"], ["smoke"])
     asked = "srun --nodes=2 --partition=main --cpus-per-task=8 --ntasks-per-node=1 --time=10 --mpi=none --quiet --label"
     environ = ["env", "JOBC_RUN_DIR=/runs/a", "JOBC_ATTEMPT=0", "JOBC_PROJECT=/project"]
     assert words == [*asked.split(), *environ, "bash", f"{tmp_path}/launch.sh", "", "smoke"]
@@ -206,9 +210,9 @@ def test_the_padded_label_of_a_task_is_its_number(line: str, expected: str) -> N
 def test_a_shell_is_a_step_beside_the_run_on_the_node_of_that_rank(tmp_path: Path) -> None:
     (tmp_path / "artifact/3").mkdir(parents=True)
     clients = Clients(scontrol="n7\nn9\n")
-    words = srun_in_live_run(clients, Run(tmp_path), Path("/project"), ("17", "n[7,9]"), 1, ["--pty"])
+    words = srun_command_for_live_run(clients, Run(tmp_path), Path("/project"), ("17", "n[7,9]"), 1, ["--pty"])
     assert words[:7] == ["srun", "--jobid=17", "--overlap", "--nodes=1", "--ntasks=1", "--nodelist=n9", "--mpi=none"]
     assert words[-4:] == ["bash", f"{tmp_path}/artifact/3/launch.sh", "1", "shell"]
     assert {"JOBC_HEAD_ADDR=n7", "JOBC_ATTEMPT=3", "JOBC_NODE_LIST=n[7,9]", "JOBC_NODE_RANK=1"} < set(words)
     with pytest.raises(Failure, match=r"^node 2 does not exist$"):
-        srun_in_live_run(clients, Run(tmp_path), Path("/project"), ("17", "n[7,9]"), 2, [])
+        srun_command_for_live_run(clients, Run(tmp_path), Path("/project"), ("17", "n[7,9]"), 2, [])

@@ -13,7 +13,7 @@ import pytest
 from jobc.compiler.pipeline.compile import compile_job, write_compiled_job
 from jobc.compiler.pipeline.sweeps import compile_sweep, group_points_into_folders
 from jobc.compiler.pipeline.types import CompileRequest
-from jobc.runtime.system.values import read_keys, read_settings
+from jobc.runtime.system.values import read_artifact_json, read_keys
 
 BASE = ("backend=slurm", "name=job", "secrets.T=env:T", "queue.after=[7]")
 COMMAND = ("train.py",)
@@ -89,7 +89,7 @@ def test_standard_error_in_the_same_file_as_output_is_not_separate(project: Proj
     request = CompileRequest((*BASE, "backend.stderr=x.log", "backend.output=x.log"), COMMAND)
     artifact = write_compiled_job(compile_job(request), project.folder / "artifacts")
     assert "--error" not in (artifact / "job.sbatch").read_text()
-    assert read_settings(artifact / ".jobc/job.json")["stderr"] is None
+    assert read_artifact_json(artifact / ".jobc/job.json")["stderr"] is None
     assert project(artifact, "--run-id", "a")[0] == 0 and "--error" not in project.asked()[0]
 
 

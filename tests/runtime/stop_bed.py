@@ -82,7 +82,7 @@ class Recorded(Engine):
     ends_at: tuple[str, ...] = ("TERM",)
     sent: list[tuple[str, str]] = []  # noqa: RUF012 - each test has a class of its own
 
-    def signal(self, run: Run, name: str) -> None:
+    def signal_or_cancel(self, run: Run, name: str) -> None:
         assert (run.path / "control/STOP").is_file(), "signalled before it was marked"
         self.sent.append((run.id, name))
         if name in self.ends_at:

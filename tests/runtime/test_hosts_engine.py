@@ -206,9 +206,9 @@ def test_hosts_get_only_the_signals_that_come_after_the_mark(demo: Submit) -> No
     (demo.folder / "calls").unlink()
     engine, run = Place(demo.artifact).engine(), Run(demo.runs / "r")
     engine.mark_stopped(run)
-    engine.signal(run, "TERM")
+    engine.signal_or_cancel(run, "TERM")
     assert (run.path / "control/STOP").exists() and not demo.calls
-    engine.signal(run, "KILL")
+    engine.signal_or_cancel(run, "KILL")
     assert sorted(demo.calls) == ["a signal KILL", "b signal KILL", "c signal KILL"]
 
 

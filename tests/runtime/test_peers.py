@@ -24,7 +24,7 @@ def test_a_node_whose_link_was_closed_is_missed_when_its_beats_stop(tmp_path: Pa
     assert peers.links
     peers.links.met.add(0)
     peers.touch_state_file()
-    assert peers.end_reason().startswith("node 0 (n0) has not responded for ") and not peers.running_nodes(0)
+    assert peers.reason_to_end().startswith("node 0 (n0) has not responded for ") and not peers.running_nodes(0)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_node_that_was_never_linked_is_missed_when_its_beats_stop(
         peers.links.met.add(0)
         monkeypatch.setattr(peers.links, "is_alive", lambda: True)
     peers.touch_state_file()
-    trouble = peers.end_reason()
+    trouble = peers.reason_to_end()
     assert trouble.startswith("node 0 (n0) has not responded for ") == missed, trouble
     if missed:
         code, keys = read_small_file(run.first_failure) or ("", {})

@@ -123,7 +123,7 @@ def test_a_chosen_cluster_is_asked(demo: Stop, monkeypatch: pytest.MonkeyPatch) 
     engine = SlurmEngine(job)
     run = demo.run(state__job_0="job_id=7\n")
     engine.query_runs([run])
-    engine.signal(run, "KILL")
+    engine.signal_or_cancel(run, "KILL")
     assert environments == [{"SLURM_CLUSTERS": "big"}] * 2
 
 
@@ -228,7 +228,7 @@ def test_a_kill_deletes_the_object(demo: Stop) -> None:
 def test_another_object_of_that_name_is_not_deleted(demo: Stop) -> None:
     kubernetes(demo, [])
     run = demo.run(state__job_0=RECORD.replace("uid=u", "uid=v"))
-    Place(demo.artifact).engine().signal(run, "KILL")
+    Place(demo.artifact).engine().signal_or_cancel(run, "KILL")
     assert not changes(demo)
 
 

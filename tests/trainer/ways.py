@@ -170,7 +170,7 @@ def overflow(training: Training) -> dict[str, Any]:
         update = parallel.update(1e-3, 1.0, None if norm is None else float(norm), factor=1.0, loss=0.0)
         same = all(torch.equal(value, before[name]) for name, value in parallel.weights().items())
         told = torch.tensor([float(update.skipped), update.loss_scale, float(same)], dtype=torch.float64)
-        said.append([row.tolist() for row in group.gather(told)])
+        said.append([row.tolist() for row in group.all_gather(told)])
     return {"overflow": said[0], "sound": said[1], "state": parallel.optimizer_state()["loss_scale"]}
 
 

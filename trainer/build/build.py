@@ -19,7 +19,7 @@ from ..checkpoint.random_state import seed_model, seed_rank
 from ..config.instantiate import run_user_code
 from ..config.schema import DdpConfig, DeepspeedConfig, TrainConfig
 from ..data.exactly_once import ExactlyOnceCheck
-from ..data.loader import TrainingLoader, training_slots
+from ..data.loader import TrainingLoader, iter_micro_batch_slots
 from ..data.order import SampleOrder
 from ..data.source import DataSource
 from ..dist.env import RankEnvironment
@@ -29,7 +29,7 @@ from ..parallel.interface import Parallel
 from ..recipe.loss import move_loss_to_device
 from ..recipe.recipe import Recipe, cross_entropy
 from ..recipe.recipe import build_recipe as make_recipe
-from .checks import check_model, check_score, check_source, validated_flops
+from .checks import check_model, check_score_name, check_source, validated_flops
 from .data_checks import (
     SOURCE,
     check_enough_samples,
@@ -87,7 +87,7 @@ def build(config: TrainConfig, env: RankEnvironment, group: RankGroup) -> Traini
     phases = group.phases
 
     # data
-    phases.begin_part("data")
+    phases.begin_outside_steps("data")
     set_determinism(config, group.device)
     recipe = make_recipe(config)
     move_loss_to_device(recipe, group.device)
@@ -98,7 +98,7 @@ def build(config: TrainConfig, env: RankEnvironment, group: RankGroup) -> Traini
     check_enough_samples(order, group, len(source.validation))
 
     # model and optimizer
-    phases.begin_part("model")
+    phases.begin_outside_steps("model")
     seed_model(config.seed)
     model = build_model(recipe, source)
     if (line := cast_to_float32(model)) and group.is_first:
@@ -111,7 +111,7 @@ def build(config: TrainConfig, env: RankEnvironment, group: RankGroup) -> Traini
     samples_digest = compute_sample_digest(recipe, config, source, group)
 
     # checkpoint
-    phases.begin_part("restore")
+    phases.begin_outside_steps("restore")
     start = load_checkpoint_or_fork(config, env, env.run_dir, parallel, group)
     check_same_data_as_before(source, start)
     phases.enter("exchange")
@@ -123,7 +123,7 @@ def build(config: TrainConfig, env: RankEnvironment, group: RankGroup) -> Traini
     save_steps = config.checkpoint.steps_between_saves(order.steps_per_epoch)
     assert save_steps is not None, "config/rules.py"
     identity = {"digest": source.digest, "summary": source.summary, "samples": samples_digest}
-    slots = training_slots(order, group.rank, group.world_size, config.batch.micro, start.step)
+    slots = iter_micro_batch_slots(order, group.rank, group.world_size, config.batch.micro, start.step)
     loader = TrainingLoader(
         source.train, slots, config.batch.accumulation, config.loader, group.device, phases.record_progress
     )
@@ -166,7 +166,7 @@ def build_data(recipe: Recipe) -> DataSource:
     """Return the recipe's data, including the name of its score. With a custom loss, the score is the loss."""
     source = check_source(run_user_code(recipe.build_data, "recipe: build_data() failed"))
     score = recipe.score
-    check_score(score)
+    check_score_name(score)
     if score is None and type(recipe).measure is Recipe.measure:
         is_usual = recipe.items_of is cross_entropy and type(recipe).loss is Recipe.loss
         score = "loss" if not is_usual else "accuracy" if source.score == "loss" else None

@@ -43,7 +43,7 @@ def check_source(source: Any) -> DataSource:
     return source
 
 
-def check_score(score: Any) -> None:
+def check_score_name(score: Any) -> None:
     if score is not None and not isinstance(score, str):
         raise BrokenInput(f"recipe: score is {score!r:.60}, but must be one word that names the score of measure()")
 

@@ -36,7 +36,7 @@ def check_enough_samples(order: SampleOrder, group: RankGroup, num_held_out: int
 
 def check_same_data(digest: str, group: RankGroup) -> None:
     """Raise BrokenInput if the ranks have different data; otherwise, they would silently train on mixed shards."""
-    digests = [content.hex() for content in group.gather_bytes(bytes.fromhex(digest))]
+    digests = [content.hex() for content in group.all_gather_bytes(bytes.fromhex(digest))]
     ranks = {digest: [rank for rank, other in enumerate(digests) if other == digest] for digest in digests}
     if len(ranks) > 1:
         raise BrokenInput(
@@ -69,7 +69,7 @@ def compute_sample_digest(recipe: Recipe, config: TrainConfig, source: DataSourc
     train = source.train
     if not isinstance(train, MapStyleSplit):
         return ""
-    group.phases.begin_part("data")
+    group.phases.begin_outside_steps("data")
     indices = sorted({0, len(train) // 2, len(train) - 1})
     slots = [fully_counted_slots(torch.tensor([index])) for index in indices]  # not as one batch: shapes may differ
 
@@ -89,7 +89,7 @@ def mismatch_warning(group: RankGroup, mine: str, before: str | None) -> str:
     library may round differently.
     """
     unknown = bytes(8)
-    digests = group.gather_bytes(hashlib.blake2b(mine.encode(), digest_size=8).digest() if mine else unknown)
+    digests = group.all_gather_bytes(hashlib.blake2b(mine.encode(), digest_size=8).digest() if mine else unknown)
     others = [rank for rank, digest in enumerate(digests) if digest != digests[0]]
     hint = "sort file lists from os.listdir() or glob() with sorted(), so that the order is the same everywhere"
     if others and unknown not in digests:

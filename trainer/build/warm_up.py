@@ -28,7 +28,7 @@ from .checks import call_user_code, has_user_code
 def warm_up(parallel: Parallel, recipe: Recipe, config: TrainConfig, source: DataSource, group: RankGroup) -> float:
     """Run the first pass and, for user code, a measurement. Return the number of items in the first batch."""
     phases = group.phases
-    phases.begin_part("data")
+    phases.begin_outside_steps("data")
     micro, num_held_out, held_out = config.batch.micro, len(source.validation), None
     first = read_batch(source.train, torch.arange(micro) % len(source.train), "batch", recipe, config, group)
     if num_held_out and has_user_code(recipe):
@@ -71,7 +71,7 @@ def run_first_backward(parallel: Parallel, recipe: Recipe, loss: Tensor, counted
     """Run the first batch's backward pass. counted: whether count() returned the number of items"""
     title = "model: the backward pass failed on the first batch"
     try:
-        call_user_code(lambda: parallel.warm_up(loss, counted=counted), recipe, title)
+        call_user_code(lambda: parallel.run_warm_up_backward(loss, counted=counted), recipe, title)
     except BrokenInput as error:
         if isinstance(error.__cause__, CheckpointError):
             error.hint = "blocks must compute the same result again; with transformers, build the model with"

@@ -51,7 +51,7 @@ def checkpoint_files(
 
     Raises BrokenInput for a state that could not be loaded later.
     """
-    random_states = group.gather(capture_random_state(group.device))
+    random_states = group.all_gather(capture_random_state(group.device))
     weights, optimizer_state = parallel.weights(), {**parallel.optimizer_state(), NAMES: list(parallel.names)}
     if not group.is_first:
         return {}

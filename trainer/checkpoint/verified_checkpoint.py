@@ -119,7 +119,7 @@ def newest_verified(root: Path, group: RankGroup) -> VerifiedCheckpoint | None:
 def _newest_step_and_rank(mine: int, group: RankGroup) -> tuple[int, int] | None:
     """Return (step, rank) of the newest checkpoint that is not yet verified. mine: newest step on this rank, or -1"""
     group.phases.enter("exchange")
-    steps = [int(step) for step in group.gather(torch.tensor([mine]))]
+    steps = [int(step) for step in group.all_gather(torch.tensor([mine]))]
     group.phases.enter("restore")
     step = max(steps)
     return None if step < 0 else (step, steps.index(step))
@@ -153,7 +153,7 @@ def _try_read(read: Callable[[], T]) -> tuple[T | None, str]:
 def _require_all_read(why: str, group: RankGroup) -> None:
     """Raise StorageLost on all ranks if one could not read, so that all exit with the same code and are retried."""
     group.phases.enter("exchange")
-    failed = [rank for rank, has_failed in enumerate(group.gather(torch.tensor([int(bool(why))]))) if has_failed]
+    failed = [rank for rank, has_failed in enumerate(group.all_gather(torch.tensor([int(bool(why))]))) if has_failed]
     if failed:
         message = group.broadcast_bytes(failed[0], why.encode()).decode()
         raise unreadable_checkpoint_error(message + (f" (on rank {failed[0]})" if failed[0] else ""))

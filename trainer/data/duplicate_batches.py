@@ -80,7 +80,7 @@ class DuplicateBatchCheck:
         mine = [int.from_bytes(digest, "big", signed=True), len(self._batches), len(set(self._batches))]
         by_content: dict[tuple[int, ...], list[int]] = {}
         self._group.phases.enter("exchange")  # a rank that is still reading data holds up the others
-        for rank, row in enumerate(self._group.gather(torch.tensor(mine, dtype=torch.int64))):
+        for rank, row in enumerate(self._group.all_gather(torch.tensor(mine, dtype=torch.int64))):
             by_content.setdefault(tuple(row.tolist()), []).append(rank)
         self._alike = [
             (ranks, different) for (_, number, different), ranks in by_content.items() if len(ranks) > 1 and number

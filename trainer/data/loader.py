@@ -63,7 +63,9 @@ def fully_counted_slots(indices_B: Tensor) -> Slots:
     return indices_B, len(indices_B), 0
 
 
-def training_slots(plan: SampleOrder, rank: int, world_size: int, micro: int, first_step: int) -> Iterator[Slots]:
+def iter_micro_batch_slots(
+    plan: SampleOrder, rank: int, world_size: int, micro: int, first_step: int
+) -> Iterator[Slots]:
     """Yield the slots of each of a rank's micro-batches, without end, starting at `first_step`."""
     step = first_step
     while True:

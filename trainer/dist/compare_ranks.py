@@ -55,7 +55,7 @@ def rank_facts(device: torch.device) -> dict[str, str]:
 def gather_rank_facts(group: RankGroup) -> list[dict[str, str]]:
     facts = json.dumps(rank_facts(group.device)).encode()
     assert len(facts) <= BYTES
-    return [json.loads(content) for content in group.gather_bytes(facts.ljust(BYTES))]
+    return [json.loads(content) for content in group.all_gather_bytes(facts.ljust(BYTES))]
 
 
 def fact_differences(facts_by_rank: Sequence[dict[str, str]]) -> list[str]:

@@ -143,7 +143,7 @@ def describe_culprit(statuses: Sequence[RankStatus | None], names: Sequence[str]
     alive = [status for status in statuses if status is not None]
     last = min(alive, key=lambda status: status.place)
     behind = [name for name, status in zip(names, alive, strict=True) if status.place == last.place]
-    description = f"in the {last.phase} phase {name_step(last.place[0])} for {last.seconds:.0f} s"
+    description = f"in the {last.phase} phase {describe_step(last.place[0])} for {last.seconds:.0f} s"
     phases = {status.phase for status in alive}
     if len(behind) == len(names) or phases == {"data"}:
         causes = {
@@ -158,6 +158,6 @@ def describe_culprit(statuses: Sequence[RankStatus | None], names: Sequence[str]
     return f"{list_names(behind)} {has} been {description}; the others are waiting for {them}{also}"
 
 
-def name_step(step: int) -> str:
+def describe_step(step: int) -> str:
     """Name a step: "of step 7", or "before the first step" for step 0 (see Phases.place)."""
     return f"of step {step}" if step else "before the first step"

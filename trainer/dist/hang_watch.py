@@ -31,7 +31,7 @@ from torch.distributed import Store  # type: ignore[attr-defined]
 
 from ..lifecycle.errors import PeerLost, RankHangs
 from ..lifecycle.exit_rank import known_cause, print_error_once
-from .hang_store import ANSWER_TICKS, RankStatus, StatusBoard, name_step
+from .hang_store import ANSWER_TICKS, RankStatus, StatusBoard, describe_step
 from .phases import Phases
 
 # words in gloo's error messages; "timeout caused" means that another message to the same rank timed out first
@@ -185,7 +185,7 @@ class HangWatchdog:
         print(_thread_stacks(), file=sys.stderr, flush=True)
         phase, step, spent_s = self.phases.phase, self.phases.place[0], self._no_progress.spent_s
         error = RankHangs(
-            f"{self.name} has made no progress in the {phase} phase {name_step(step)} for {spent_s:.0f} s",
+            f"{self.name} has made no progress in the {phase} phase {describe_step(step)} for {spent_s:.0f} s",
             [self.verdict] if self._board and self.verdict else [],
             hint=f"the rank's stacks are above; the limit is {limit}",
         )
@@ -201,7 +201,7 @@ class HangWatchdog:
     def _print_alarm(self, position: RankStatus, since: float) -> None:
         faulthandler.cancel_dump_traceback_later()
         doing = AT_DISK.get(position.phase, f"in the {position.phase} phase")
-        message = f"{self.name} has been {doing} {name_step(position.place[0])} for {position.seconds:.0f} s"
+        message = f"{self.name} has been {doing} {describe_step(position.place[0])} for {position.seconds:.0f} s"
         if position.phase in AT_DISK:
             message += ", and continues; check its disk, because the other ranks are waiting for it"
         print(f"warning: {message}; its stacks:\n{_thread_stacks()}", file=sys.stderr, flush=True)

@@ -39,7 +39,7 @@ class Phases:
         self._seen: set[Phase] = set()  # phases since the step or part began
 
     def begin_step(self, step: int) -> None:
-        self.begin_part("data")
+        self._begin("data")
         self.place = (step, 0)
 
     def enter(self, phase: Phase) -> None:
@@ -48,8 +48,11 @@ class Phases:
         self.phase = phase
         self.place = (self.place[0], self.place[1] + 1)
 
-    def begin_part(self, phase: Phase) -> None:
+    def begin_outside_steps(self, phase: Phase) -> None:
         """Begin a part outside the steps: a validation, a save, or part of the build."""
+        self._begin(phase)
+
+    def _begin(self, phase: Phase) -> None:
         self.enter(phase)
         self.known |= self._seen
         self._seen.clear()

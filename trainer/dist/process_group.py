@@ -75,7 +75,7 @@ class RankGroup:
 
         return finish
 
-    def gather(self, values: Tensor) -> list[Tensor]:
+    def all_gather(self, values: Tensor) -> list[Tensor]:
         """Gather the CPU tensors `values` from all ranks, in rank order. Shapes must match."""
         if self.world_size == 1:
             return [values]
@@ -83,9 +83,9 @@ class RankGroup:
         dist.all_gather(gathered, values)
         return gathered
 
-    def gather_bytes(self, content: bytes) -> list[bytes]:
+    def all_gather_bytes(self, content: bytes) -> list[bytes]:
         """Gather a few bytes from all ranks, in rank order. Lengths must match."""
-        return [bytes(row.tolist()) for row in self.gather(torch.tensor(list(content), dtype=torch.uint8))]
+        return [bytes(row.tolist()) for row in self.all_gather(torch.tensor(list(content), dtype=torch.uint8))]
 
     def elementwise_maximum(self, values: Tensor) -> Tensor:
         """Replace `values`, a CPU tensor, with the elementwise maximum over all ranks, and return it."""

@@ -90,7 +90,7 @@ class Hooks:
         training, is_last = self.training, done == self.training.total_steps
         result, failure, is_interrupted = None, None, False
         if self.is_validation_due(done):
-            training.phases.begin_part("validation")
+            training.phases.begin_outside_steps("validation")
             try:
                 result = self.validator.validate(lambda: self.collect_requests().stop)
                 is_interrupted = result is None
@@ -132,7 +132,7 @@ class Hooks:
 
     def finish(self) -> int:
         training = self.training
-        training.phases.begin_part("save")
+        training.phases.begin_outside_steps("save")
         training.loader.close()
         weights = training.parallel.weights()
         if training.group.is_first:
@@ -181,7 +181,7 @@ class Hooks:
     def save_checkpoint(self, done: int, val_loss: float | None, wait: bool) -> None:
         """Save a checkpoint, in the background unless `wait`."""
         training, phases = self.training, self.training.phases
-        phases.begin_part("metrics")
+        phases.begin_outside_steps("metrics")
         self.progress.file.flush()  # a run resumed from this checkpoint finds the metrics of all earlier steps
         phases.enter("save")  # after the flush, so that a rank that hangs in the flush is behind the others
         training.parts["data"] = training.proof.counts_to_json_object(done)

@@ -35,7 +35,7 @@ def run_training(training: Training, signals: StopSignals, watch: HangWatchdog |
     watch: the watchdog that was started before the build; None = start one.
     """
     watch = watch or compare_ranks_and_watch(training.group, training.config)
-    training.phases.begin_part("metrics")
+    training.phases.begin_outside_steps("metrics")
     training.phases.take_times()  # discard the times recorded during the build
     if training.group.is_first:
         print(format_startup_banner(training), flush=True)

@@ -38,7 +38,7 @@ def skip_reason(training: Training, step: int, totals: StepTotals, update: StepU
 
 def nonfinite_ranks(training: Training, local_loss: float) -> list[str]:
     """Return a line for each rank whose loss is NaN or Inf, at most 20; if there is none, a line about the gradient."""
-    losses = training.group.gather(torch.tensor([local_loss], dtype=torch.float64))
+    losses = training.group.all_gather(torch.tensor([local_loss], dtype=torch.float64))
     lines = [
         f"the loss of rank {rank} is {float(loss)}" for rank, loss in enumerate(losses) if not torch.isfinite(loss)
     ]

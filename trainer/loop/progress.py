@@ -97,7 +97,7 @@ class ProgressReporter:
     def _after_interval(self, done: int, result: StepResult, mem_gib: float) -> None:
         """Exchange the timings since the last line between the ranks. Rank 0 prints and logs them."""
         timings = [self._data_s, self._forward_s, self._seconds, mem_gib]
-        rows = self._training.group.gather(torch.tensor(timings, dtype=torch.float64))
+        rows = self._training.group.all_gather(torch.tensor(timings, dtype=torch.float64))
         if self._training.group.is_first:
             ranks = [row.tolist() for row in rows]
             self._print_and_track(done, result, ranks)

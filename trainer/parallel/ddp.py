@@ -49,7 +49,7 @@ class Ddp(Stepper):
         super().__init__(model, build_checked_optimizer(recipe, model, group), config.loop.precision)
         self.names = parameter_names_by_index(self.optimizer, model)
 
-    def warm_up(self, loss: Tensor, counted: bool) -> None:
+    def run_warm_up_backward(self, loss: Tensor, counted: bool) -> None:
         """Raise BrokenInput if a parameter receives no gradient: DDP would raise an error in the next step."""
         torch.autograd.backward(loss)
         unused = [name for name, p in self.model.named_parameters() if p.requires_grad and p.grad is None]

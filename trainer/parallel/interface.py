@@ -43,7 +43,7 @@ class Parallel(Protocol):
     @property
     def counts_ahead(self) -> bool: ...
 
-    def warm_up(self, loss: Tensor, counted: bool) -> None:
+    def run_warm_up_backward(self, loss: Tensor, counted: bool) -> None:
         """Run a backward pass without changing weights. counted: whether count() returned the item count"""
 
     def pass_context(self, last: bool) -> AbstractContextManager[None]:
@@ -141,7 +141,7 @@ def require_equal_parameter_names(optimizer: Optimizer, model: nn.Module, group:
 
 def require_same_on_ranks(lines: Sequence[str], subject: str, group: RankGroup) -> None:
     """Raise BrokenInput if `lines` differ between ranks, because the ranks' collectives would not match."""
-    digests = group.gather_bytes(hashlib.sha256("\n".join(lines).encode()).digest())
+    digests = group.all_gather_bytes(hashlib.sha256("\n".join(lines).encode()).digest())
     if unlike := [rank for rank, digest in enumerate(digests) if digest != digests[0]]:
         raise BrokenInput(
             f"{subject} on {format_ranks(unlike)} differs from rank 0",

@@ -85,7 +85,7 @@ class Stepper:
         """See Parallel. False on CPUs without fp16, because there waiting for messages detects lost peers."""
         return self.scale.used or self.group.device.type == "cuda"
 
-    def warm_up(self, loss: Tensor, counted: bool) -> None:
+    def run_warm_up_backward(self, loss: Tensor, counted: bool) -> None:
         torch.autograd.backward(loss)
         self.optimizer.zero_grad(set_to_none=True)
 

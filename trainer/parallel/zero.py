@@ -109,7 +109,7 @@ class Zero:
         self.equal_passes = self.stage == 3  # every pass gathers weights from all ranks
         self.gathers = self.stage > 0
 
-    def warm_up(self, loss: Tensor, counted: bool) -> None:
+    def run_warm_up_backward(self, loss: Tensor, counted: bool) -> None:
         """Skip the warm-up pass. Its purpose is to fix DDP's buckets; DeepSpeed's are determined by parameter order."""
         if not counted:
             raise item_count_error()

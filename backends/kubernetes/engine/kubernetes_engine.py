@@ -25,7 +25,7 @@ from ....runtime.system.failure import Failure
 from ....runtime.system.streams import run_attached_to_terminal
 from ....runtime.system.text import one_line
 from .cluster import Cluster, FoundObject, live_object_failure
-from .object_creation import ObjectCreator, PodPurpose, pack_code, read_packed_code
+from .object_creation import ObjectCreator, PodRequest, pack_code, read_packed_code
 from .pods import running_pods
 from .run_trial import run_trial
 from .storage_pod import StoragePods
@@ -55,7 +55,7 @@ class KubernetesEngine(StorageReadingEngine, StartingEngine):
         """Write the stop mark where the pods look for it.
 
         If the pods share a folder, any one of them writes the mark; otherwise, each pod does. If the cluster refuses
-        this, signal() deletes the object, because pods without a mark would be replaced after they end.
+        this, signal_or_cancel() deletes the object, because pods without a mark would be replaced after they end.
         """
         cluster, why = self.cluster(record), ""
         for pod in running_pods(self.pods(record)):
@@ -69,7 +69,7 @@ class KubernetesEngine(StorageReadingEngine, StartingEngine):
             what = f"{cluster.target.kind} {cluster.target.object} is deleted instead"
             print(f"warning: cannot write the stop mark in a pod: {one_line(why)}; {what}", file=sys.stderr)
 
-    def signal(self, run: Run, name: str) -> None:
+    def signal_or_cancel(self, run: Run, name: str) -> None:
         """Send the signal to PID 1 in each pod.
 
         Instead, the object is deleted if the signal is KILL, no pod has started, or the pods have no stop mark.
@@ -125,16 +125,16 @@ class KubernetesEngine(StorageReadingEngine, StartingEngine):
         found = _replaceable_object(cluster, before.keys.get("uid", "") if before is not None else "", options.replace)
         fork_of = Path(init_from).name if new.attempt == 0 else ""
         submitted = SubmittedValues.read(run.path).encode_for_variable()
-        purpose = PodPurpose("train", run.id, fork_of, code=code, submitted=submitted)
+        request = PodRequest("train", run.id, fork_of, code=code, submitted=submitted)
         creator = ObjectCreator(cluster, self.job.artifact)
-        creator.require_accepted(purpose)
+        creator.require_accepted(request)
         cluster.delete_found_object(found)
         cluster.remove_leftovers(leftovers)
-        self._create_recorded_objects(new, creator, purpose)
+        self._create_recorded_objects(new, creator, request)
         new.print_started(f": {cluster.target.kind} {cluster.target.object} in {cluster.target}")
         return self.wait(run) if options.how == "wait" else 0
 
-    def _create_recorded_objects(self, new: NewRun, creator: ObjectCreator, purpose: PodPurpose) -> None:
+    def _create_recorded_objects(self, new: NewRun, creator: ObjectCreator, request: PodRequest) -> None:
         """Create the objects. The record is written first, so that no job runs without one."""
 
         def record(uid: str) -> None:
@@ -142,7 +142,7 @@ class KubernetesEngine(StorageReadingEngine, StartingEngine):
 
         record("")
         try:
-            creator.create(purpose, record)
+            creator.create(request, record)
         except BaseException:
             if creator.may_be_there:
                 new.keep()
@@ -166,7 +166,7 @@ class KubernetesEngine(StorageReadingEngine, StartingEngine):
 
     def preflight(self, place: Place, options: argparse.Namespace) -> int:
         cluster = self._cluster_of_artifact()
-        why = ObjectCreator(cluster, self.job.artifact).rejection_reason(PodPurpose("preflight"))
+        why = ObjectCreator(cluster, self.job.artifact).rejection_reason(PodRequest("preflight"))
         if why:
             print(f"FAIL  the cluster rejects the job in {cluster.target}: {one_line(why)}")
             return 1
@@ -180,12 +180,12 @@ class KubernetesEngine(StorageReadingEngine, StartingEngine):
         return max(table.print(), 0 if is_good else 1)
 
     def _run_trial(self, place: Place, cluster: Cluster, payload: str) -> tuple[list[tuple[int, str]], bool]:
-        purpose = PodPurpose(payload, f"{payload}-{os.urandom(4).hex()}", suffix=f"-{payload}")
+        request = PodRequest(payload, f"{payload}-{os.urandom(4).hex()}", suffix=f"-{payload}")
         if self._sends_code:
             with temporary_run(place, self) as new:
                 copy_user_code(place, self, new)
-                purpose = purpose._replace(code=pack_code(new.run.path))
-        return run_trial(ObjectCreator(cluster, self.job.artifact), purpose, self._start_timeout_s)
+                request = request._replace(code=pack_code(new.run.path))
+        return run_trial(ObjectCreator(cluster, self.job.artifact), request, self._start_timeout_s)
 
     def shell(self, place: Place, named: str, node: int, command: Sequence[str]) -> int:
         """Open a shell in one of the run's pods if the run is live, else in a separate pod without GPUs."""

@@ -1,6 +1,6 @@
 """Create an artifact's objects in a cluster, or ask the cluster whether it accepts them. Packed into jobctl.
 
-In:  a Cluster; the artifact, with job.yaml; a PodPurpose, which describes what the pods will do.
+In:  a Cluster; the artifact, with job.yaml; a PodRequest, which describes what the pods will do.
 Out: the uid of the created object, which owns its companions. Raises Failure. Existing objects are never deleted.
 """
 
@@ -31,8 +31,8 @@ _NO_RUNTIME = "must be created before"
 UID = "--output=jsonpath={.metadata.uid}"
 
 
-class PodPurpose(NamedTuple):
-    """Purpose for which the pods are created.
+class PodRequest(NamedTuple):
+    """What the pods are created for, and what they receive.
 
     payload: `train`, `smoke`, `preflight` or `shell`
     suffix: appended to every name
@@ -55,22 +55,22 @@ class ObjectCreator:
         self._kind = KINDS[cluster.target.kind.partition(".")[0]]
         self.may_be_there = False  # whether the job may exist in the cluster after a failure
 
-    def require_accepted(self, purpose: PodPurpose) -> None:
+    def require_accepted(self, request: PodRequest) -> None:
         """Raise Failure if the cluster would reject the objects. Called before anything is deleted or created."""
-        if why := self.rejection_reason(purpose):
+        if why := self.rejection_reason(request):
             raise self._rejection_failure("rejects the job", why, "jobctl preflight --queue-only tries again")
 
     def _rejection_failure(self, what: str, why: str, hint: str = "") -> Failure:
         return Failure(f"the cluster {what} in {self.cluster.target}: {why}", hint)
 
-    def rejection_reason(self, purpose: PodPurpose) -> str:
+    def rejection_reason(self, request: PodRequest) -> str:
         """Return why the cluster would reject the objects, or "" if it accepts them.
 
         The dry run uses different names, so that existing objects do not conflict.
         """
         try:
             suffix = f"-dry{os.urandom(2).hex()}"
-            manifests = self.manifests(purpose._replace(suffix=suffix))
+            manifests = self.manifests(request._replace(suffix=suffix))
         except Failure as failure:
             return failure.title
         if self._kind != "TrainJob":
@@ -88,21 +88,21 @@ class ObjectCreator:
             for companion in self.cluster.list_companions(suffix):
                 self.cluster.start_deletion(companion)
 
-    def create(self, purpose: PodPurpose, remember: Callable[[str], None] = lambda uid: None) -> None:
+    def create(self, request: PodRequest, remember: Callable[[str], None] = lambda uid: None) -> None:
         """Create the job's object and then its companions.
 
         remember: called with the uid as soon as it is known
         Raises Failure, for example if the object's name is taken, after removing what this call created. If the job may
         still exist in the cluster, may_be_there is True.
         """
-        main, companions = split_by_kind(self.manifests(purpose), self._kind)
+        main, companions = split_by_kind(self.manifests(request), self._kind)
         runtimes: list[ObjectIdentity] = []
         if self._kind == "TrainJob":  # its webhook requires the runtime to exist
             runtime, companions = split_by_kind(companions, RUNTIME)
-            runtimes = [self._create_runtime(runtime, purpose)]
+            runtimes = [self._create_runtime(runtime, request)]
         owner = None
         try:
-            owner = self._create_object(main, purpose)
+            owner = self._create_object(main, request)
             remember(owner.uid)
             for each in runtimes:
                 self._set_runtime_owner(each, owner)
@@ -113,24 +113,24 @@ class ObjectCreator:
                 self._delete_created_objects([*([owner] if owner else ()), *runtimes])
             raise
 
-    def _create_object(self, manifest: str, purpose: PodPurpose) -> ObjectIdentity:
+    def _create_object(self, manifest: str, request: PodRequest) -> ObjectIdentity:
         self.may_be_there = True
         answer = self._run_kubectl_create(manifest, UID)
         if answer.code == 0:
             version = re.search("^apiVersion: (.*)", manifest, re.MULTILINE)
-            name = self.cluster.target.object + purpose.suffix
+            name = self.cluster.target.object + request.suffix
             return ObjectIdentity(version.group(1) if version else "", self._kind, name, answer.text.strip())
         # the connection may have been lost after the object was created
-        found = self.cluster.find_object(purpose.suffix)
-        if found.belongs_to_run(purpose.run_id, ""):
+        found = self.cluster.find_object(request.suffix)
+        if found.belongs_to_run(request.run_id, ""):
             return found.identity
         self.may_be_there = False
         if found.uid:
             raise live_object_failure(found, self.cluster.target)
         raise self._rejection_failure("rejected the job", _kubectl_error(answer))
 
-    def _create_runtime(self, manifest: str, purpose: PodPurpose) -> ObjectIdentity:
-        name = self.cluster.target.object + purpose.suffix
+    def _create_runtime(self, manifest: str, request: PodRequest) -> ObjectIdentity:
+        name = self.cluster.target.object + request.suffix
         answer = self._run_kubectl_create(manifest, UID)
         if "(AlreadyExists)" in answer.errors:
             title = f"TrainingRuntime {name} exists in {self.cluster.target}: another submit is starting this job"
@@ -164,21 +164,21 @@ class ObjectCreator:
         except Failure as failure:
             print_failure(failure)
 
-    def manifests(self, purpose: PodPurpose) -> str:
-        """Return this artifact's manifests for a purpose. Raises Failure."""
+    def manifests(self, request: PodRequest) -> str:
+        """Return this artifact's manifests, filled in for the request. Raises Failure."""
         file, job_object = self.artifact / "job.yaml", self.cluster.target.object
         try:
             text = file.read_text(encoding="utf-8")
         except (OSError, UnicodeError) as error:
             raise Failure(f"cannot read {file}: {error}", "compile the job again", DATA_BROKEN) from error
-        name = job_object + purpose.suffix
+        name = job_object + request.suffix
         text = re.sub(rf"\b{re.escape(job_object)}\b", name, text)
-        text = re.sub(r"(\n *- )name: JOBC_JOB_UID\n", rf"{_purpose_variables(purpose)}\g<0>", text)
-        text = re.sub(r"jobc/owner: .*", f"jobc/owner: {_submitter_name()}, run {purpose.run_id}", text)
-        if purpose.code is None:
+        text = re.sub(r"(\n *- )name: JOBC_JOB_UID\n", rf"{_request_variables(request)}\g<0>", text)
+        text = re.sub(r"jobc/owner: .*", f"jobc/owner: {_submitter_name()}, run {request.run_id}", text)
+        if request.code is None:
             return text
         text = re.sub(rf"(name: {re.escape(name)}-code\n) *optional: true\n", r"\1", text)  # the pods wait for it
-        return _code_config_map(name, purpose.code) + text
+        return _code_config_map(name, request.code) + text
 
     def create_manifests(self, manifests: str, *words: str) -> str:
         """Create the objects. Return kubectl's error, or ""."""
@@ -257,10 +257,10 @@ def _code_config_map(name: str, code: bytes) -> str:
     )
 
 
-def _purpose_variables(purpose: PodPurpose) -> str:
-    """Return a purpose's variables as list entries, to be inserted before the line that the regex matches."""
-    values = {"PAYLOAD": purpose.payload, "RUN_ID": purpose.run_id, "FORK_OF": purpose.fork_of}
-    values["SUBMITTED"] = purpose.submitted
+def _request_variables(request: PodRequest) -> str:
+    """Return the request's variables as list entries, to be inserted before the line that the regex matches."""
+    values = {"PAYLOAD": request.payload, "RUN_ID": request.run_id, "FORK_OF": request.fork_of}
+    values["SUBMITTED"] = request.submitted
     return "".join(rf'\g<1>{{name: JOBC_{name}, value: "{value}"}}' for name, value in values.items() if value)
 
 

@@ -13,23 +13,23 @@ from collections.abc import Iterator
 
 from ....runtime.system.failure import Failure
 from ....runtime.system.text import printable
-from .object_creation import ObjectCreator, PodPurpose
+from .object_creation import ObjectCreator, PodRequest
 
 LONGER_S = 300  # time after backend.start_timeout by which all pods must have ended
 _PREFIX = re.compile(r"\[pod/\S*-([0-9]+)-[^-\s]*/node\] (.*)")
 _EXIT = "jobc: payload exit code: "
 
 
-def run_trial(creator: ObjectCreator, purpose: PodPurpose, start_timeout_s: int) -> tuple[list[tuple[int, str]], bool]:
+def run_trial(creator: ObjectCreator, request: PodRequest, start_timeout_s: int) -> tuple[list[tuple[int, str]], bool]:
     """Create the pods, wait until they have ended, and delete them. Raises Failure.
 
     Returns (node, line) pairs of the pods' output, sorted by node, and whether all pods passed.
     """
-    cluster, suffix = creator.cluster, purpose.suffix
+    cluster, suffix = creator.cluster, request.suffix
     selector = f"--selector=jobc/job={cluster.target.object}{suffix}"
-    creator.require_accepted(purpose)
+    creator.require_accepted(request)
     cluster.delete_with_companions(suffix)
-    creator.create(purpose)
+    creator.create(request)
     try:
         until = time.monotonic() + start_timeout_s + LONGER_S
         while not cluster.find_object(suffix).has_ended:

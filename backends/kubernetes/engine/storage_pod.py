@@ -18,7 +18,7 @@ from ....runtime.engines.engine import Job
 from ....runtime.system.failure import Failure
 from ....runtime.system.text import one_line
 from .cluster import Cluster, ObjectIdentity
-from .object_creation import UID, ObjectCreator, PodPurpose, add_owner_reference, split_by_kind
+from .object_creation import UID, ObjectCreator, PodRequest, add_owner_reference, split_by_kind
 from .pods import why_pod_is_waiting
 
 CONFIG_MAP_S = 2  # how long the pod's status may say that its ConfigMap, created after it, is missing
@@ -89,7 +89,7 @@ class StoragePods:
         pod = ObjectIdentity("v1", "Pod", name, answer.text.strip())
         self._created.append((cluster, pod))
         creator = ObjectCreator(cluster, self.job.artifact)
-        config_map, _ = split_by_kind(creator.manifests(PodPurpose("shell")), "ConfigMap")
+        config_map, _ = split_by_kind(creator.manifests(PodRequest("shell")), "ConfigMap")
         line = re.compile(rf"^( +(?:name|jobc/job): ){target.object}$", re.MULTILINE)
         config_map = line.sub(rf"\g<1>{name}", config_map)
         if why := creator.create_manifests(add_owner_reference(config_map, pod)):

@@ -64,9 +64,9 @@ def prepare_folder_to_send(launch: LaunchedPayload) -> Path:
     artifact = sent / launch.artifact
     if artifact.is_dir():  # left by an earlier launch, which may have been killed
         remove_folder(artifact)
-    _copy_with_links(f"link the artifact to {to}", run / "artifact" / artifact.name, artifact)
+    _hard_link_tree(f"link the artifact to {to}", run / "artifact" / artifact.name, artifact)
     if (run / "code").is_dir() and not (to / "code").is_dir():
-        _copy_with_links(f"link the code to {to}", run / "code", to / "code")
+        _hard_link_tree(f"link the code to {to}", run / "code", to / "code")
     (sent / ".skyignore").write_bytes(b"")  # otherwise, SkyPilot skips the files that a .gitignore in the code lists
     return sent
 
@@ -100,7 +100,7 @@ def sky_secret_options(settings: Mapping[str, Any]) -> list[str]:
     return [word for name in settings.get("secrets", ()) for word in ("--secret", name)]
 
 
-def _copy_with_links(what: str, source: Path, copy: Path) -> None:
+def _hard_link_tree(what: str, source: Path, copy: Path) -> None:
     link: Callable[[str, str], object] = os.link
     try:
         copy.parent.mkdir(parents=True, exist_ok=True)

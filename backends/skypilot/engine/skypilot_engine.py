@@ -247,7 +247,7 @@ class SkypilotEngine(StartingSkypilot):
                 lost = "SkyPilot cancels the job, and work since its last checkpoint may be lost"
                 print(f"node {node} cannot be reached: {lost}")
 
-    def signal(self, run: Run, name: str) -> None:
+    def signal_or_cancel(self, run: Run, name: str) -> None:
         """Cancel a job that cannot see the stop mark, is not running yet, or has not ended in time."""
         record, engine = newest_record(run), SkypilotEngine(self.job)
         if record is None or engine.observed_state(run).state != LIVE:

@@ -128,7 +128,7 @@ class StartingSkypilot(SkypilotClient, StartingEngine):
             return DONE
         table = Table(map(str, range(self.job.nodes)))
         sys.stdout.flush()
-        code = self._run_trial(place, "preflight", partial(_add_check_line, table))
+        code = self._run_trial(place, "preflight", partial(_add_output_line_to_table, table))
         return table if code == DONE else table.print() or code
 
     def _run_trial(self, place: Place, payload: str, change: Callable[[bytes], bytes | None]) -> int:
@@ -185,7 +185,7 @@ class StartingSkypilot(SkypilotClient, StartingEngine):
         return ssh_command_for_node(cluster_in_record(record), node, command, options)
 
 
-def _add_check_line(table: Table, line: bytes) -> None:
+def _add_output_line_to_table(table: Table, line: bytes) -> None:
     kept = node_check_line(line)
     if kept is not None:
         table.add(printable(kept.decode(errors="replace")).rstrip("\n"))

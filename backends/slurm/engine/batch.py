@@ -94,7 +94,7 @@ class BatchAttempt:
 
     def run_attempt(self, srun: list[str]) -> int:
         """Run the tasks and return the job's exit code. srun: the srun command, and those of other groups"""
-        if why := self._skip_code_and_reason():
+        if why := self._code_and_reason_not_to_run():
             return self._record_and_return_code(*why)
         self._record_job()
         self._link_named_logs()
@@ -106,7 +106,7 @@ class BatchAttempt:
         environ = self._task_environment()
         if self.place.job.nodes > 1 and (blind := self._nodes_without_access(environ)):
             return self._record_and_return_code(DATA_BROKEN, self._record_missing_access(blind))
-        self._receive_signals(0)
+        self._wait_for_signals(0)
         code = PREEMPTED if self.asked else self._run_groups_and_tasks(words, group_words, environ)
         start = self._decide_next_start(code)
         if start:
@@ -125,7 +125,7 @@ class BatchAttempt:
             if pattern and not self.is_here and (why := link_log(log, pattern, self.place.project, os.environ)):
                 print(f"warning: {why}", file=sys.stderr)
 
-    def _skip_code_and_reason(self) -> tuple[int, str] | None:
+    def _code_and_reason_not_to_run(self) -> tuple[int, str] | None:
         """Return the exit code and the reason if the job must not run although Slurm has started it, else None."""
         if self.run.is_stopped:
             return DONE, "stopped by jobctl stop before it started"
@@ -208,7 +208,7 @@ class BatchAttempt:
         first, is_ended = self.run.path / f"exit/{self.attempt}/first", False
         failed_at: float | None = None
         while srun.poll() is None:
-            self._receive_signals(LOOK_S)
+            self._wait_for_signals(LOOK_S)
             if not self._groups.failure and self._groups.check_for_failure():
                 print(f"error: {self._groups.failure}; stopping the ranks", file=sys.stderr, flush=True)
                 self._signal_steps()
@@ -222,7 +222,7 @@ class BatchAttempt:
                 is_ended = True
         return srun.returncode
 
-    def _receive_signals(self, timeout_s: float) -> None:
+    def _wait_for_signals(self, timeout_s: float) -> None:
         for arrived in self._signals.wait(timeout_s)[0]:
             if arrived == signal.SIGUSR2:
                 self.asked = "time"

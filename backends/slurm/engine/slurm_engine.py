@@ -33,7 +33,7 @@ from ....runtime.system.values import number_or_none, numbers_of_files, read_key
 from .job_records import record_queued_job, recorded_step_id
 from .link_named_log import log_options
 from .pyxis import container_environment
-from .srun_trial import srun_in_live_run, srun_in_new_allocation, strip_label_padding
+from .srun_trial import srun_command_for_live_run, srun_command_for_new_allocation, strip_label_padding
 from .submission import SlurmQueue, dependency_from_after_option, dependency_option, environment_for_job, require_client
 
 if TYPE_CHECKING:
@@ -84,7 +84,9 @@ class SlurmEngine(StartingEngine):
         self._queue = SlurmQueue(self, self._environment)
 
     def query_runs(self, runs: Sequence[Run]) -> None:
-        ids = {job_id.partition("_")[0] for job_id in (_job_id_to_query(_job_file(run)) for run in runs) if job_id}
+        ids = {
+            job_id.partition("_")[0] for job_id in (_job_id_to_query(_newest_job_record(run)) for run in runs) if job_id
+        }
         self._silent = self._query_squeue(sorted(ids)) if ids else ""
 
     def _query_squeue(self, ids: list[str]) -> str:
@@ -102,7 +104,7 @@ class SlurmEngine(StartingEngine):
         return ""
 
     def state(self, run: Run) -> State:
-        path = _job_file(run)
+        path = _newest_job_record(run)
         if path is None:
             return State("not started", "not submitted")
         keys = read_keys(path)
@@ -138,7 +140,7 @@ class SlurmEngine(StartingEngine):
             for node in run.nodes():
                 if node.number == 0 and node.attempt == run.attempt and node.reason:
                     return node.reason
-        path = _job_file(run)
+        path = _newest_job_record(run)
         why = "" if path is None else read_keys(path).get("reason", "")
         if (run.path / "exit" / str(run.attempt)).is_dir() and run.ended_node_count() < self.job.nodes:
             why += "; not every node recorded an exit code: see logs/slurm-*.log"
@@ -149,7 +151,7 @@ class SlurmEngine(StartingEngine):
 
         Until Slurm reports that the run's job ended, its processes may still be running.
         """
-        path = _job_file(run)
+        path = _newest_job_record(run)
         if path is None or path.name != f"job_{run.attempt}":
             return f"attempt {'' if run.attempt is None else run.attempt} has not been queued yet"
         if self._silent:
@@ -161,12 +163,12 @@ class SlurmEngine(StartingEngine):
 
     stop_every_s = 1
 
-    def signal(self, run: Run, name: str) -> None:
+    def signal_or_cancel(self, run: Run, name: str) -> None:
         """Signal the ranks' supervisors. KILL cancels the job, as does any signal while the job is pending.
 
         With --here, only the run's step is signaled, so the allocation is kept. Other groups' steps are not signaled.
         """
-        path = _job_file(run)
+        path = _newest_job_record(run)
         if path is None or self._silent:
             return
         is_here, job_id = bool(read_keys(path).get("here")), _job_id_to_query(path)
@@ -238,7 +240,7 @@ class SlurmEngine(StartingEngine):
         except Failure as failure:
             print_failure(failure)
         print(f"run {run.id}: {one_line(self.state_now(run).text)}")
-        path = _job_file(run)
+        path = _newest_job_record(run)
         code = None if path is None else number_or_none(read_keys(path).get("exit", ""))
         return CRASHED if code is None else code
 
@@ -264,7 +266,7 @@ class SlurmEngine(StartingEngine):
 
     def smoke(self, place: Place) -> int:
         with self._temporary_run(place) as new:
-            words = srun_in_new_allocation(self, new.run.path, place.project, ["--label"], ["smoke"])
+            words = srun_command_for_new_allocation(self, new.run.path, place.project, ["--label"], ["smoke"])
             code = run_program(words, self._trial_environment())
             if code:
                 new.keep_for_logs()
@@ -288,7 +290,7 @@ class SlurmEngine(StartingEngine):
             return 0
         table = Table(map(str, range(self.job.nodes)))
         with self._temporary_run(place) as new:
-            words = srun_in_new_allocation(self, new.run.path, place.project, ["--label"], ["preflight"])
+            words = srun_command_for_new_allocation(self, new.run.path, place.project, ["--label"], ["preflight"])
             for line in client_output_lines(words, inherited=self._trial_environment()):
                 table.add(strip_label_padding(line))
         return table
@@ -317,7 +319,7 @@ class SlurmEngine(StartingEngine):
         pty = ["--pty"] if sys.stdin.isatty() and sys.stdout.isatty() else []
         allocation = None if run is None else self._running_allocation(run)
         if run is not None and allocation is not None:
-            words = srun_in_live_run(self, run, place.project, allocation, node, pty)
+            words = srun_command_for_live_run(self, run, place.project, allocation, node, pty)
             environ = {**os.environ, **self._environment, **container_environment(self.job.settings, os.environ)}
             exec_program([*words, *command], environ)
         if node:
@@ -325,7 +327,7 @@ class SlurmEngine(StartingEngine):
             raise Failure(f"node {node} does not exist, because no run is live", hint, 2)
         folder = Path(os.path.realpath(place.runs())) if run is None else run.path
         options = ["--nodes=1", *pty]
-        words = srun_in_new_allocation(self, folder, place.project, options, ["shell", *command])
+        words = srun_command_for_new_allocation(self, folder, place.project, options, ["shell", *command])
         exec_program(words, self._trial_environment())
 
     def _running_allocation(self, run: Run) -> tuple[str, str] | None:
@@ -333,7 +335,7 @@ class SlurmEngine(StartingEngine):
         self.query_runs([run])
         if self._silent:
             raise Failure(f"Slurm does not respond: {self._silent}", "sinfo shows whether the controller is up")
-        job_id = _job_id_to_query(_job_file(run))
+        job_id = _job_id_to_query(_newest_job_record(run))
         if not job_id or not self._known.get(job_id, "").startswith("RUNNING"):
             return None
         words = ["squeue", "--noheader", f"--jobs={job_id}", "--format=%A %N"]
@@ -350,7 +352,7 @@ class SlurmEngine(StartingEngine):
         return engine
 
     def run_name_in_engine(self, run: Run) -> str:
-        path = _job_file(run)
+        path = _newest_job_record(run)
         return f"job array {'' if path is None else _valid_job_id(read_keys(path))}"
 
 
@@ -361,7 +363,7 @@ def why_job_is_pending(reason: str) -> str:
     return reason
 
 
-def _job_file(run: Run) -> Path | None:
+def _newest_job_record(run: Run) -> Path | None:
     """Return the record of the newest attempt that Slurm has accepted."""
     attempts = numbers_of_files(run.path / "state", "job_")
     return run.path / "state" / f"job_{attempts[-1]}" if attempts else None

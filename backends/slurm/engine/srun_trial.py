@@ -23,7 +23,7 @@ _OF_THE_JOB_ALONE = re.compile(
 )  # options that srun does not have, that apply to the job's tasks, or that would hide the trial's output
 
 
-def srun_in_new_allocation(
+def srun_command_for_new_allocation(
     engine: Engine, run: Path, project: Path, options: Sequence[str], payload: Sequence[str]
 ) -> list[str]:
     """Return an srun command that waits for an allocation and runs one launch.sh on each of its nodes.
@@ -42,7 +42,7 @@ def srun_in_new_allocation(
     return ["srun", *flags, *trial, *container, *environ, "bash", str(artifact / "launch.sh"), "", *payload]
 
 
-def srun_in_live_run(
+def srun_command_for_live_run(
     engine: Engine, run: Run, project: Path, allocation: tuple[str, str], node: int, pty: Sequence[str]
 ) -> list[str]:
     """Return an srun command that runs launch.sh with the payload `shell` on one of a live run's nodes.

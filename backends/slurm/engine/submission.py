@@ -90,16 +90,16 @@ class SlurmQueue:
 
     def test_submission(self, script: Path) -> tuple[bool, str]:
         """Return whether Slurm would accept the job now, and its message."""
-        answer = self._ask_sbatch("--test-only", str(script))
+        answer = self._run_sbatch("--test-only", str(script))
         lines = f"{answer.text}{answer.errors}".splitlines()
         return not answer.code, re.sub("^sbatch: ", "", "; ".join(map(printable, lines)))
 
-    def _ask_sbatch(self, *words: str) -> Answer:
+    def _run_sbatch(self, *words: str) -> Answer:
         environ = environment_for_job(os.environ)
         return self._engine.ask(["sbatch", *words], SUBMIT_S, self._environment, inherited=environ)
 
     def _submit_job(self, words: Sequence[str]) -> str:
-        answer = self._ask_sbatch("--parsable", *words)
+        answer = self._run_sbatch("--parsable", *words)
         if answer.code:
             raise rejection_failure(f"{answer.text}{answer.errors}")
         ids = re.findall("^[0-9]{1,18}", answer.text, re.MULTILINE)  # possibly among a site's own warnings

@@ -47,7 +47,7 @@ class ExplainedJob:
             for number, (keys, template) in enumerate(rows, 1):
                 keys = plan_keys_of_line(keys, template)
                 if keys not in behind:
-                    behind[keys] = self.source_map.with_interpolated_keys(self.source_map.spec_keys(keys))
+                    behind[keys] = self.source_map.expand_interpolated_keys(self.source_map.spec_keys(keys))
                 for key in behind[keys]:
                     found.setdefault(key, []).append(self.format_written_line(path, number))
         return found

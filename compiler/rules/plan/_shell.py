@@ -56,24 +56,24 @@ def split_into_commands(text: str) -> list[ShellCommand]:
 
 def program_words_of_commands(command: Sequence[str]) -> Iterator[Sequence[str]]:
     """Yield the program and arguments of the command, or of each command in its (nested) shell texts."""
-    if text := shell_text(command):
+    if text := shell_c_text(command):
         for inner_command in split_into_commands(text):
             yield from program_words_of_commands(inner_command.words)
     else:
         yield strip_command_prefix(command)
 
 
-def shell_text(command: Sequence[str] | None) -> str:
+def shell_c_text(command: Sequence[str] | None) -> str:
     """Return the text after `bash -c`, preceded by a `set …` line with the shell's options; "" for other commands."""
     words = strip_command_prefix(command or ())
-    text = _shell_text_index(words)
+    text = _shell_c_text_index(words)
     return f"set {' '.join(words[1:text])}\n{words[text]}" if text else ""
 
 
 def bash_c_text(command: Sequence[str] | None) -> str:
     """Return the text after the `-c` of bash, sh or dash, without the shell's options. Return "" for other commands."""
     words = strip_command_prefix(command or ())
-    text = _shell_text_index(words)
+    text = _shell_c_text_index(words)
     return words[text] if text and program_name(words) in ("bash", "sh", "dash") else ""
 
 
@@ -85,7 +85,7 @@ def nested_bash_texts(command: Sequence[str] | None) -> Iterator[str]:
             yield from nested_bash_texts(inner_command.words)
 
 
-def _shell_text_index(words: Sequence[str]) -> int:
+def _shell_c_text_index(words: Sequence[str]) -> int:
     """Return the index of the text that a shell runs, or 0. In `bash run.sh -c x`, -c belongs to the script."""
     if program_name(words) not in SHELLS:
         return 0

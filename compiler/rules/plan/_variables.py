@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from ....runtime.system.frozen_dataclass import dataclass
 from ...spec.job_spec import JobSpec
 from ._programs import leading_assignments, program_name, starts_training
-from ._shell import ShellCommand, shell_text, split_into_commands
+from ._shell import ShellCommand, shell_c_text, split_into_commands
 
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _EXPORTS = ("export", "declare", "typeset")
@@ -34,7 +34,7 @@ class UserVariable:
         return f"{self.name} in the command" if self.is_set_by_command else self.key
 
     @property
-    def is_known(self) -> bool:
+    def is_literal(self) -> bool:
         """Return whether the program receives the value unchanged, without shell expansion."""
         return not (self.is_set_by_command and re.search(r"[$`]", self.value))
 
@@ -54,7 +54,7 @@ def user_variables(spec: JobSpec) -> Iterator[UserVariable]:
 
 def variables_set_by_command(command: Sequence[str]) -> dict[str, str]:
     assignments = _parse_assignments(leading_assignments(command))
-    if text := shell_text(command):
+    if text := shell_c_text(command):
         assignments |= _text_assignments(split_into_commands(text))
     return {name: value for name, value in assignments.items() if not re.search(rf"\$\{{?{name}\b", value)}
 
@@ -78,7 +78,7 @@ def _text_assignments(found: Sequence[ShellCommand]) -> dict[str, str]:
 
 
 def _may_train(words: Sequence[str]) -> bool:
-    commands = [words, *(command.words for command in split_into_commands(shell_text(words)))]
+    commands = [words, *(command.words for command in split_into_commands(shell_c_text(words)))]
     return words[0].startswith("./") or any(map(starts_training, commands))
 
 

@@ -17,13 +17,13 @@ from ._shell import (
     nested_bash_texts,
     position_of_unclosed_quote,
     quote_for_bash,
-    shell_text,
+    shell_c_text,
 )
 
 
 def check_secret(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     """JC3003: a password or token in the command or in a label, where all users of a node can read it."""
-    in_shell = re.sub("[\"']", "", shell_text(spec.command)).split()
+    in_shell = re.sub("[\"']", "", shell_c_text(spec.command)).split()
     if shown := describe_secret_in_command((*(spec.command or ()), *in_shell)):
         title = f"the command contains {shown}"
         because = "`ps` shows the arguments to all users of the node, and launch.sh contains them in plain text"

@@ -119,7 +119,7 @@ def check_visible_devices(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnosti
         yield _hidden_gpus_diagnostic(title, because, others[0].removal_hint(), others[0].key)
         return
     visible, hidden = _visible_count_and_reason(first.value)
-    if visible < procs and first.is_known:
+    if visible < procs and first.is_literal:
         title = f"{first.title} leaves {visible} GPU{'s' * (visible != 1)} to {procs} rank{'s' * (procs != 1)}"
         because = "the other ranks fail immediately with `invalid device ordinal`" if visible else "no rank finds a GPU"
         alternative = f"procs={visible}" if visible else "gpus=0"

@@ -15,7 +15,7 @@ from ._shell import (
     blank_quoted_text,
     find_broken_continuations,
     is_shell_option_set,
-    shell_text,
+    shell_c_text,
     split_into_commands,
 )
 
@@ -36,7 +36,7 @@ def check_status_lost_in_pipe(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagn
     The program is the last command that trains, or else a script that is followed only by filters or commands that
     print.
     """
-    text = shell_text(spec.command)
+    text = shell_c_text(spec.command)
     if not _is_status_hidden(split_into_commands(text)) or re.search(r"\$\{?pipestatus", text, re.I):
         return
     because = "a pipe returns the exit code of its last command, so a crash would look like success"
@@ -104,7 +104,7 @@ def check_status_lost_at_end(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagno
 
     Source: bash 5.2, manual: `set -e` ignores background commands, commands before `||` or `&&`, and conditions.
     """
-    text = shell_text(spec.command)
+    text = shell_c_text(spec.command)
     if find_broken_continuations(text):  # JC3014 reports this, and the commands after it would be misread
         return
     segments = _split_commands(split_into_commands(text))

@@ -13,7 +13,7 @@ from ...spec.job_spec import JobSpec
 from ...spec.type_hints import dataclass_field_types
 from ...spec.value_types import MountTarget, Path
 from ._programs import SEARCHED
-from ._shell import is_command_in_one_word, quote_for_bash, shell_text
+from ._shell import is_command_in_one_word, quote_for_bash, shell_c_text
 
 _SECTIONS = ("code", "python", "container", "mounts", "storage", "caches")  # estimate.run is read here, not on a node
 _FOUND_IN_PATH = re.compile(r"(?<!\\)(\$\{\w+\}|\$[A-Za-z_]\w*|\$\([a-z][^()]*\))|(`[a-z][^`]*`)|^(~[\w.-]*)(?:/|$)")
@@ -84,7 +84,7 @@ def check_unexpanded_variable(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagn
             )
     command = spec.command or ()
     if is_command_in_one_word(command) or any(
-        shell_text(command[start:SEARCHED]) for start in range(min(SEARCHED, len(command)))
+        shell_c_text(command[start:SEARCHED]) for start in range(min(SEARCHED, len(command)))
     ):
         return  # JC3010 then suggests a shell
     for word in command:

@@ -84,7 +84,7 @@ def test_a_block_without_lines_is_no_part_of_the_line_above_it() -> None:
 )
 def test_a_derived_line_leads_to_its_keys(words: tuple[str, ...], path: str, text: str, keys: set[str]) -> None:
     compiled = compile_job(CompileRequest(words))
-    assert keys <= {*compiled.source_map.with_interpolated_keys(keys_of(compiled, path, text))}
+    assert keys <= {*compiled.source_map.expand_interpolated_keys(keys_of(compiled, path, text))}
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ def test_each_sign_that_it_gets_on_begins_anew(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_phase_is_known_when_the_step_or_part_with_it_is_over() -> None:
     phases = in_step("forward")
-    phases.begin_part("validation")
+    phases.begin_outside_steps("validation")
     phases.enter("validation")
     assert {"data", "forward"} <= phases.known
     assert "validation" not in phases.known, "its first one compiles"
@@ -179,7 +179,7 @@ def test_a_rank_that_is_slow_and_gets_on_is_left_alone(ended: list[int]) -> None
         for _ in range(8):  # micro batches
             time.sleep(0.3)
             phases.record_progress()
-        phases.begin_part("validation")
+        phases.begin_outside_steps("validation")
         for _ in range(8):  # its batches
             time.sleep(0.3)
             phases.enter("validation")
@@ -190,7 +190,7 @@ def test_a_rank_that_hangs_before_its_first_step_has_the_time_of_the_start(
     ended: list[int], capfd: pytest.CaptureFixture[str]
 ) -> None:
     phases = Phases()
-    phases.begin_part("data")
+    phases.begin_outside_steps("data")
     with HangWatchdog(phases, 0, [NAME], TIMEOUT_S, None):
         wait_for_end(ended)
     assert ended == [PEER_LOST]
@@ -217,11 +217,11 @@ def test_what_is_done_for_the_first_time_has_the_time_of_the_start(ended: list[i
     watch = HangWatchdog(phases, 0, [NAME], 4.0, None)
     watch.use_timeout(TIMEOUT_S)
     with watch:
-        phases.begin_part("validation")
+        phases.begin_outside_steps("validation")
         wait_for_end(ended, ALONE * TIMEOUT_S + 1)
         assert ended == []
         phases.begin_step(25)
-        phases.begin_part("validation")
+        phases.begin_outside_steps("validation")
         wait_for_end(ended)
     assert ended == [PEER_LOST]
 

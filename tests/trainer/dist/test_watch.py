@@ -88,7 +88,7 @@ def test_a_disk_that_hangs_is_told_by_its_rank_now_and_then_and_by_nobody_else(
     with HangWatchdog(ranks[0], 0, NAMES, 0.9, store), HangWatchdog(ranks[1], 1, NAMES, 0.9, store):
         for phases in ranks:
             phases.begin_step(step)
-            phases.begin_part(part)
+            phases.begin_outside_steps(part)
         ranks[0].enter(phase)
         ends_at = time.monotonic() + 2.2
         while time.monotonic() < ends_at:

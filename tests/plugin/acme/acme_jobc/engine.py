@@ -59,7 +59,7 @@ class AcmeEngine(StartingEngine):
             "JOBC_TIME_LIMIT_S": CHECK_S,
         }
 
-    def signal(self, run: Run, name: str) -> None:
+    def signal_or_cancel(self, run: Run, name: str) -> None:
         """Cancel the job, because a queued one has no process."""
         job = number_or_none(read_text(job_of(run)).strip())
         if job is not None:
