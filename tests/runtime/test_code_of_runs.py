@@ -99,7 +99,7 @@ def test_too_much_code_is_refused_and_leaves_nothing(job, tmp_path):
     with (tmp_path / "weights.bin").open("wb") as file:
         file.truncate(201 * 2**20)
     code, output = demo.run("submit")
-    assert code == 65 and "201 MiB, more than the 200 MiB" in output and output.count("error:") == 1
+    assert code == 65 and "201 MiB, more than the limit of 200 MiB" in output and output.count("error:") == 1
     assert "code.max_size=202MiB" in output
     assert demo.runs_made() == []
     (tmp_path / ".jobcignore").write_text("*.bin\n")
