@@ -118,7 +118,7 @@ def _find_unset_counters(trusted: str, environment: Mapping[str, Any], claims: S
     if trusted == "jobc" and not any(claim.is_rank_numbered and claim.values["WORLD_SIZE"] > 1 for claim in claims):
         return ""
     if not present:
-        return f"JOBC_LAUNCHER={trusted}, but neither {' nor '.join(names)} is set"
+        return f"JOBC_LAUNCHER={trusted}: neither {' nor '.join(names)} is set"
     return f"JOBC_LAUNCHER={trusted}: {present[0]} is set, but {(set(names) - set(present)).pop()} is not"
 
 

@@ -178,12 +178,12 @@ def test_a_launcher_that_nobody_knows_is_refused_with_the_words_there_are(word: 
     ("environ", "trusted", "said"),
     [
         ({**TORCHRUN, **BATCH}, "srun", "SLURM_PROCID is set, but SLURM_STEP_NUM_TASKS is not"),
-        (LAUNCHED, "srun", "neither SLURM_PROCID nor SLURM_STEP_NUM_TASKS"),
-        (SRUN, "mpirun", "neither OMPI_COMM_WORLD_RANK nor OMPI_COMM_WORLD_SIZE"),
-        ({"PMI_SIZE": "4"}, "PMI", "PMI_SIZE, but no PMI_RANK"),
-        ({**MPIRUN, **MEET}, "torchrun", "neither RANK nor WORLD_SIZE"),
-        ({}, "torchrun", "neither RANK nor WORLD_SIZE"),
-        ({**MPIRUN, **MEET}, "jobc", "neither RANK nor WORLD_SIZE"),  # mpirun in jobctl shell of a job
+        (LAUNCHED, "srun", "neither SLURM_PROCID nor SLURM_STEP_NUM_TASKS is set"),
+        (SRUN, "mpirun", "neither OMPI_COMM_WORLD_RANK nor OMPI_COMM_WORLD_SIZE is set"),
+        ({"PMI_SIZE": "4"}, "PMI", "PMI_SIZE is set, but PMI_RANK is not"),
+        ({**MPIRUN, **MEET}, "torchrun", "neither RANK nor WORLD_SIZE is set"),
+        ({}, "torchrun", "neither RANK nor WORLD_SIZE is set"),
+        ({**MPIRUN, **MEET}, "jobc", "neither RANK nor WORLD_SIZE is set"),  # mpirun in jobctl shell of a job
     ],
 )
 def test_a_trusted_launcher_that_has_not_counted_is_no_world_of_one(
@@ -191,7 +191,7 @@ def test_a_trusted_launcher_that_has_not_counted_is_no_world_of_one(
 ) -> None:
     with pytest.raises(BrokenInput) as caught:
         parse_environment({**environ, "JOBC_LAUNCHER": trusted})
-    assert list(caught.value.details) == [f"JOBC_LAUNCHER={trusted}, but found {said}"]
+    assert list(caught.value.details) == [f"JOBC_LAUNCHER={trusted}: {said}"]
     assert caught.value.code == DATA_BROKEN
 
 
