@@ -59,9 +59,10 @@ def _hang_lines(nodes: list[NodeState]) -> Iterator[str]:
     line = f"{describe_ranks(ranks)} may be hung: no output and no CPU time since {format_utc(max(since))}"
     over = [node.number for node in nodes if node.ended is not None and node.exit == 0]
     if left:
-        line += f"; {describe_ranks(left)} exited with 0: the others may be waiting for it"
+        them = "it" if len(left) == 1 else "them"
+        line += f"; {describe_ranks(left)} exited with 0, and the others may be waiting for {them}"
     elif over:
-        line += f"; node {over[0]} exited with 0: the others may be waiting for it"
+        line += f"; node {over[0]} exited with 0, and the others may be waiting for it"
     yield line
 
 

@@ -36,7 +36,8 @@ class SuspectedHang(NamedTuple):
 
     def __str__(self) -> str:
         line = f"{describe_ranks(self.ranks)} may be hung: no output and no CPU time for {self.idle_s:.0f} s"
-        waiting = f"; {describe_ranks(self.left)} exited with 0: the others may be waiting for it"
+        them = "it" if len(self.left) == 1 else "them"
+        waiting = f"; {describe_ranks(self.left)} exited with 0, and the others may be waiting for {them}"
         return line + waiting if self.left else line
 
     def state_keys(self) -> dict[str, object]:

@@ -59,7 +59,7 @@ def test_a_rank_that_left_the_others_waiting_is_named(ranks: Ranks) -> None:
     write_small_file(ranks.run.rank_exit_file(0), "0", {"reason": "exit status 0", "time_ns": 1})
     assert ranks.look(*range(0, 340, 30)) == [330]
     assert ranks.watch.hang == SuspectedHang(300, (1,), (0,))
-    assert str(ranks.watch.hang).endswith("; rank 0 exited with 0: the others may be waiting for it")
+    assert str(ranks.watch.hang).endswith("; rank 0 exited with 0, and the others may be waiting for it")
     keys = ranks.watch.hang.state_keys()
     assert (keys["idle_ranks"], keys["left_ranks"]) == ("1", "0")
 

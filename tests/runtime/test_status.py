@@ -70,11 +70,11 @@ def test_ranks_that_may_hang_are_named_when_those_of_all_nodes_are_idle(tmp_path
     run, job = make_run(tmp_path, **texts), make_job(tmp_path, nodes=2)
     assert not any("may be hung" in line for line in lines(Engine(job), run))
     (run.path / "state/node_00").write_text(node(**{**idle, "idle_since": 61, "idle_ranks": "1", "left_ranks": "0"}))
-    line = "  ranks 1 2 3 may be hung: no output and no CPU time since 1970-01-01 00:01:01 UTC; rank 0 exited with 0: "
-    assert any(found == f"{line}the others may be waiting for it" for found in lines(Engine(job), Run(run.path)))
+    line = "  ranks 1 2 3 may be hung: no output and no CPU time since 1970-01-01 00:01:01 UTC; rank 0 exited with 0, "
+    assert any(found == f"{line}and the others may be waiting for it" for found in lines(Engine(job), Run(run.path)))
     (run.path / "state/node_00").write_text(node(attempt=0, ended=70, exit=0))
     found = lines(Engine(job), Run(run.path))
-    assert any(line.endswith("; node 0 exited with 0: the others may be waiting for it") for line in found)
+    assert any(line.endswith("; node 0 exited with 0, and the others may be waiting for it") for line in found)
 
 
 @pytest.mark.parametrize(
