@@ -32,7 +32,7 @@ UID = "--output=jsonpath={.metadata.uid}"
 
 
 class PodRequest(NamedTuple):
-    """What the pods are created for, and what they receive.
+    """Request for pods: their task, and the values that they receive.
 
     payload: `train`, `smoke`, `preflight` or `shell`
     suffix: appended to every name
