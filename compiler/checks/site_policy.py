@@ -103,7 +103,7 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
         try:
             policy = plugin.load_module()
             if not isinstance(policy, PolicyProtocol):
-                raise TypeError("the policy has no `name` and `check`")
+                raise TypeError("the policy must define both `name` and `check`")
             diagnostics: list[Any] = list(policy.check(spec, plan))
             for diagnostic in diagnostics:
                 if not isinstance(diagnostic, Diagnostic):

@@ -35,7 +35,7 @@ OPTIONS = {
     "--name PATTERN": "only jobs with this name; the wildcards are * and ?",
     "--state STATE": f"only runs in one of these states, separated by commas: {', '.join(RECORDED_STATES)}",
     "--limit N": "only the N most recently started runs",
-    "--format FORMAT": "text, or json for programs: docs/reference/ls.md",
+    "--format FORMAT": "text, or json for programs (see docs/reference/ls.md)",
 }
 
 

@@ -89,7 +89,7 @@ def _make_artifacts_folder(root: Path) -> None:
 def _write_exclusively(target: Path, artifacts: Sequence[Artifact], force: bool) -> None:
     """Do the work of write_artifact_dir(). The caller must hold the lock. Also raises OSError."""
     emitted = {artifact.path: artifact.text for artifact in artifacts}
-    foreign_paths = [path for path in _check_foreign_files(target, emitted, force) if path not in emitted]
+    foreign_paths = [path for path in _list_foreign_files(target, emitted, force) if path not in emitted]
     _reject_conflicts(target, emitted, foreign_paths)
     staging: Path | None = None
     try:
@@ -219,7 +219,7 @@ def _changed_lines(content: bytes, text: str) -> tuple[int, ...]:
     return tuple(sorted(numbers))
 
 
-def _check_foreign_files(target: Path, texts: Mapping[str, str], force: bool) -> list[str]:
+def _list_foreign_files(target: Path, texts: Mapping[str, str], force: bool) -> list[str]:
     """Return the files in `target` that jobc did not write, or all files if job.json is damaged.
 
     Raises CompileError JC5001, JC5002, JC5004, JC5011 as in write_artifact_dir().

@@ -48,7 +48,7 @@ class Memory:
     checkpoint: int | None = None
 
     @property
-    def unknown(self) -> tuple[str, ...]:
+    def unknown_parts(self) -> tuple[str, ...]:
         """Return the parts that the total does not include."""
         return tuple(part for part in MAY_BE_UNKNOWN if getattr(self, part) is None)
 
@@ -65,7 +65,7 @@ class Memory:
     @property
     def error(self) -> int | None:
         """Return half the width of the error bar of `total`, or None if a part is unknown and may be the largest."""
-        return None if self.unknown else self._error_margin_bytes
+        return None if self.unknown_parts else self._error_margin_bytes
 
     @property
     def least(self) -> int:

@@ -38,7 +38,7 @@ def _total_rows() -> Iterator[tuple[str, str, Format]]:
 
 
 def _format_total(unknown: tuple[str, ...], memory: Memory) -> str:
-    return size_text(memory.total) if memory.unknown == unknown else UNKNOWN
+    return size_text(memory.total) if memory.unknown_parts == unknown else UNKNOWN
 
 
 # heading -> rows: name, field of Figures, format. A row without values is omitted.

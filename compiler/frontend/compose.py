@@ -172,7 +172,7 @@ def compose_hydra_config(
     loader: Any, config_name: str, overrides: Sequence[Override], cached: bool = False
 ) -> tuple[DictConfig, list[Override]]:
     """Return Hydra's composed config, with unresolved interpolations and its section `hydra`, and the overrides as
-    Hydra accepted them (see with_other_group_prefix). Raises the same errors as compose_job().
+    Hydra accepted them (see group_and_overrides_with_other_prefix). Raises the same errors as compose_job().
 
     cached: whether to use the cached merge of the files, whose section `hydra` does not list the other overrides.
     """
@@ -193,10 +193,12 @@ def compose_hydra_config(
         except COMPOSE_ERRORS as error:
             from .hydra_errors import (  # imported here, because most compiles have no error
                 diagnose_hydra_error,
-                with_other_group_prefix,
+                group_and_overrides_with_other_prefix,
             )
 
-            if (changed := with_other_group_prefix(error, accepted, loader)) and changed[0] not in fixed_groups:
+            if (changed := group_and_overrides_with_other_prefix(error, accepted, loader)) and changed[
+                0
+            ] not in fixed_groups:
                 fixed_groups.add(changed[0])
                 accepted = changed[1]
                 continue

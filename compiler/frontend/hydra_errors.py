@@ -34,7 +34,7 @@ def hydra_key_diagnostic(override: Override) -> Diagnostic:
     return Diagnostic("JC1102", title, because, hint, override.origin.position_of_key(override.key), override.key)
 
 
-def with_other_group_prefix(
+def group_and_overrides_with_other_prefix(
     error: Exception, overrides: Sequence[Override], loader: Any
 ) -> tuple[str, list[Override]] | None:
     """If Hydra rejects a group because of its prefix, return the group, and the overrides with the other prefix.

@@ -327,7 +327,7 @@ def _check_range(swept: Any, key: str) -> None:
 def _too_many_points_parts(count: int, hint: str = "split the sweep into several calls") -> tuple[str, str, str, str]:
     """Return (because, hint, code, title) for JC1113."""
     shown = f"{count:,}" if count < 10**9 else "a billion or more"
-    because = f"one call compiles at most {MOST_POINTS:,} points, because each point takes about 1 MB of memory"
+    because = f"one command compiles at most {MOST_POINTS:,} points, because each point takes about 1 MB of memory"
     return because, hint, "JC1113", f"a sweep of {shown} points"
 
 

@@ -131,7 +131,7 @@ class _Converter:
             f"did you mean {join_key(parent, close[0])}?" if close else f"known keys here: {', '.join(sorted(known))}"
         )
         if inner:  # in a file, a dot is part of the key
-            hint = f"{outer}: {{{inner}: VALUE}}, because dots only nest on the command line"
+            hint = f"{outer}: {{{inner}: VALUE}}, because a dot separates sections only on the command line"
         elif engine:
             hint = engine if "=" in engine or " " in engine else f"did you mean {engine}?"
         elif not close and not parent:

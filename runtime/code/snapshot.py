@@ -63,7 +63,7 @@ def copy_code(
         )
     copy = _CodeCopy(folder, run / "code", run / COPIED_FILES)
     if not files.is_repository:
-        _describe_plain_copy(folder, files, size)
+        _print_plain_copy(folder, files, size)
     try:
         copy.copy_files(files.paths)
         links = link_ignored(copy, files.ignored, project, runs, is_linked)
@@ -240,7 +240,7 @@ def _total_size(root: Path, paths: list[bytes]) -> int:
     return size
 
 
-def _describe_plain_copy(root: Path, files: CodeFiles, size: int) -> None:
+def _print_plain_copy(root: Path, files: CodeFiles, size: int) -> None:
     why = f"because {quote_shell_word(str(root))} is not in a git repository"
     count = f"{len(files.paths)} file{'' if len(files.paths) == 1 else 's'}"
     names = _abbreviate_names(list(map(os.fsdecode, files.paths)), 3) or "none"

@@ -46,10 +46,10 @@ class ContainerNode:
         return self._docker_command() if self.runtime == "docker" else self._apptainer_command()
 
     def _docker_command(self) -> list[str] | None:
-        if not self._find_docker_image():
+        if not self._pull_missing_docker_image():
             return None
         container = self._make_container_start(self.image)
-        self._try_image(docker_command(container))
+        self._require_bash_in_image(docker_command(container))
         options = []
         if self.payload in ("train", "smoke"):
             options = [f"--name={self._reserve_name()}"]
@@ -75,10 +75,10 @@ class ContainerNode:
         container = self._make_container_start(image)
         self.environ.update(apptainer_variables(container.variables, program, self.environ))
         command = apptainer_command(container, program)
-        self._try_image(command)
+        self._require_bash_in_image(command)
         return command
 
-    def _find_docker_image(self) -> bool:
+    def _pull_missing_docker_image(self) -> bool:
         """Pull the image if this node lacks it. Return False if it is missing and the payload is check."""
         if not self._find_program("docker"):
             raise NodeFailure(
@@ -116,7 +116,7 @@ class ContainerNode:
                 raise NodeFailure(DATA_BROKEN, f"the image {image} does not exist on {self.host}", hint)
         return image, program
 
-    def _try_image(self, command: Sequence[str]) -> None:
+    def _require_bash_in_image(self, command: Sequence[str]) -> None:
         """Raise NodeFailure if bash does not start in the image. In preflight, print a line if it starts."""
         done = self._run_command(*command, "-c", ":")
         if done.returncode != 0:

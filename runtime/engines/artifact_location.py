@@ -111,8 +111,8 @@ class Place:
     def is_sweep(self) -> bool:
         return bool(self.settings.get("sweep"))
 
-    def runs(self) -> Path:
-        """Return the folder of the job's runs, and create it if it is missing. Raises Failure."""
+    def create_runs_folder(self) -> Path:
+        """Create the folder of the job's runs if it is missing, and return it. Raises Failure."""
         try:
             self.job.runs.mkdir(parents=True, exist_ok=True)
         except OSError as error:

@@ -233,18 +233,18 @@ class HostsEngine(StartingEngine):
                 copies.remove_sent_files(new.attempt)
 
     def shell_nodes(self, place: Place, named: str) -> int:
-        return len(self._shell_place(place, named)[1])
+        return len(self._run_hosts_and_artifact_for_shell(place, named)[1])
 
     def shell(self, place: Place, named: str, node: int, command: Sequence[str]) -> int:
         """Exec the command on a host, in the named or live run, or otherwise with the newest run's code."""
-        run, hosts, copy = self._shell_place(place, named)
+        run, hosts, copy = self._run_hosts_and_artifact_for_shell(place, named)
         attempt = run.attempt if run is not None and copy != place.artifact else 0
         words = self.task_command(run, attempt, str(node), "shell", *command, copy=copy)
         options = ["-t"] if sys.stdin.isatty() and sys.stdout.isatty() else []
         on_host = self.client.build_command(hosts[node], words, options)
         exec_program([*on_host.words], {**os.environ, **on_host.environ})
 
-    def _shell_place(self, place: Place, named: str) -> tuple[Run | None, list[HostEntry], Path]:
+    def _run_hosts_and_artifact_for_shell(self, place: Place, named: str) -> tuple[Run | None, list[HostEntry], Path]:
         """Return the run, and the hosts and artifact for its shell.
 
         The run's own hosts and artifact may differ from the current ones. They are used if the run is named or live, or

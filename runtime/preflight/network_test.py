@@ -66,7 +66,7 @@ def serve_network_test(folder: Path, nodes: int, port: int, clock: Callable[[], 
 
 def run_network_test(folder: Path, rank: int, head: str) -> NetworkTestResult:
     """Run the test and return its result, on any node except node 0."""
-    head_keys = _wait_for(folder / "head")
+    head_keys = _wait_for_keys(folder / "head")
     if head_keys is None:
         guess = "node 0 has not started, or uses" if folder.is_dir() else "the folder does not exist: node 0 uses"
         why = f"found no files from node 0 in {folder} within {MEET_S:.0f} s; {guess} different storage"
@@ -77,7 +77,7 @@ def run_network_test(folder: Path, rank: int, head: str) -> NetworkTestResult:
     with _serve_clock(0, time.time) as listens_at:
         address = interfaces.local_address_for(head)
         write_small_file(folder / f"node_{rank:02}", keys={"address": address, "port": listens_at})
-        answer = _wait_for(folder / f"seen_{rank:02}")
+        answer = _wait_for_keys(folder / f"seen_{rank:02}")
     from_head = f"node 0 did not try to connect within {MEET_S:.0f} s" if answer is None else answer["why"] or None
     return NetworkTestResult(None, to_head, from_head, clock_s)
 
@@ -128,7 +128,7 @@ def _connect_back(folder: Path, name: str) -> None:
     write_small_file(folder / name.replace("node_", "seen_"), keys={"why": why or ""})
 
 
-def _wait_for(file: Path) -> dict[str, str] | None:
+def _wait_for_keys(file: Path) -> dict[str, str] | None:
     deadline = time.monotonic() + MEET_S
     while time.monotonic() < deadline:
         if file.parent.is_dir():

@@ -32,14 +32,14 @@ def split_launch_line(line: Sequence[str]) -> tuple[list[str], list[str]]:
     return list(line[:position]), list(line[position + 1 :])
 
 
-def program_in_python(name: str, *words: str) -> list[str]:
+def command_of_this_program(name: str, *words: str) -> list[str]:
     return [sys.executable, "-I", "-S", str(Path(sys.argv[0]).resolve()), name, *words]
 
 
 def wrapped_rank_command(command: Sequence[str]) -> list[str]:
     """Return one rank's command, wrapped in `jobctl rank` (rank.py)."""
     python = [sys.executable] if command[0] == "python3" else [command[0]]
-    return program_in_python("rank", "--", *python, *command[1:])
+    return command_of_this_program("rank", "--", *python, *command[1:])
 
 
 def launcher_command(
@@ -50,9 +50,9 @@ def launcher_command(
     is_head = environ["JOBC_NODE_RANK"] == "0"
     environ["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] = str(read.grace_s)
     if name == "spawn":
-        return program_in_python("spawn", "--", *rank)
+        return command_of_this_program("spawn", "--", *rank)
     if name == "srun":  # it has started the other ranks' tasks, which wait for this one
-        return program_in_python("spawn", "--tasks", timeout_s, "--", *rank)
+        return command_of_this_program("spawn", "--tasks", timeout_s, "--", *rank)
     if name == "mpirun":
         return _mpirun_command(launcher, rank, read, environ)
     options = _expand_variables(launcher, {**environ, "JOBC_IS_HEAD": str(int(is_head))})
@@ -80,7 +80,9 @@ def launcher_command(
     if is_head:
         return words
     # wait until node 0 answers, and print the reason if it does not
-    return program_in_python("reach", environ["JOBC_HEAD_ADDR"], environ["JOBC_HEAD_PORT"], timeout_s, "--", *words)
+    return command_of_this_program(
+        "reach", environ["JOBC_HEAD_ADDR"], environ["JOBC_HEAD_PORT"], timeout_s, "--", *words
+    )
 
 
 def _expand_variables(words: Sequence[str], environ: Mapping[str, str]) -> list[str]:
@@ -107,16 +109,16 @@ def _mpirun_command(
     launcher: Sequence[str], rank: list[str], read: NodeSettings, environ: MutableMapping[str, str]
 ) -> list[str]:
     timeout_s = str(read.rendezvous_timeout_s)
-    words = program_in_python("mpi", "--rank", "--", *rank)
+    words = command_of_this_program("mpi", "--rank", "--", *rank)
     # bash expands this on each node, because mpirun itself would parse a lone `:`
     environ["JOBC_MPI_RANK"] = f"cd -- {shlex.quote(os.getcwd())} && exec {shlex.join(words)}"
     if interfaces := environ.get("GLOO_SOCKET_IFNAME"):
         for name in ("OMPI_MCA_oob_tcp_if_include", "OMPI_MCA_btl_tcp_if_include"):
             environ[name] = environ.get(name) or interfaces
     if environ["JOBC_NODE_RANK"] != "0":
-        return program_in_python("mpi", "--node", timeout_s)
+        return command_of_this_program("mpi", "--node", timeout_s)
     hosts = [os.uname().nodename, *(f"jobc-{node}" for node in range(1, read.nodes))]  # no name needs to resolve
     filled = _expand_variables(
         launcher, {**environ, "JOBC_MPI_HOSTS": ",".join(f"{host}:{read.procs}" for host in hosts)}
     )
-    return program_in_python("mpi", "--head", timeout_s, "--", *filled, "bash", "-c", 'eval "$JOBC_MPI_RANK"')
+    return command_of_this_program("mpi", "--head", timeout_s, "--", *filled, "bash", "-c", 'eval "$JOBC_MPI_RANK"')

@@ -91,7 +91,7 @@ class SubmittedValues(NamedTuple):
 NO_VALUES = SubmittedValues()
 
 
-def check_values(assignments: Iterable[str], arguments: Iterable[str], node: Mapping[str, Any]) -> SubmittedValues:
+def checked_values(assignments: Iterable[str], arguments: Iterable[str], node: Mapping[str, Any]) -> SubmittedValues:
     """Return the values for a new run. Raises Failure if this job cannot use them.
 
     assignments: values of --env; arguments: the words after `--`; node: the node's settings in job.json

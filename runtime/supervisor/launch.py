@@ -93,7 +93,9 @@ class _NodeLaunch:
         if task:
             os.environ.pop("JOBC_AFTER", None)
             spawn = ["spawn", "--task", str(task), str(read.rendezvous_timeout_s), "--"]
-            exec_program(launchers.program_in_python(*spawn, *launchers.wrapped_rank_command(command)), os.environ)
+            exec_program(
+                launchers.command_of_this_program(*spawn, *launchers.wrapped_rank_command(command)), os.environ
+            )
         os.environ.update(safe_cache_variables(os.environ))
         os.environ["JOBC_HEAD_PORT"] = str(_agree_on_head_port(read))
         if payload == "check":
@@ -156,7 +158,11 @@ def _step_command_and_then_count(payload: str, timeout_s: int) -> tuple[list[str
     names = (f"JOBC_THEN_{number}" for number in itertools.count(1))
     entries = [os.environ.pop(name) for name in itertools.takewhile(os.environ.__contains__, names)]
     has_steps = payload == "train" and (before or per_node or entries)
-    words = launchers.program_in_python("steps", before, per_node, str(timeout_s), *entries, "--") if has_steps else []
+    words = (
+        launchers.command_of_this_program("steps", before, per_node, str(timeout_s), *entries, "--")
+        if has_steps
+        else []
+    )
     return words, len(entries)
 
 

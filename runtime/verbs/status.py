@@ -55,7 +55,7 @@ def parser(engine: Engine) -> Parser:
     words.add_argument("--run", metavar="ID", default="", help="ID or path of the run; default: the newest")
     add_point_option(words, engine, "a table of all points")
     words.add_argument("--all", action="store_true", help="print one line for each run of the job")
-    text = "text, or json for programs: docs/reference/status.md"
+    text = "text, or json for programs (see docs/reference/status.md)"
     words.add_argument("--format", metavar="FORMAT", choices=("text", "json"), default="text", help=text)
     return words
 

@@ -30,7 +30,7 @@ def main(argv: list[str]) -> int:
     elif engine.has_machines:
         _stop_and_release(place, engine, options)
     else:
-        watch = _find_live_run(place, engine, options.run)
+        watch = _watch_live_run(place, engine, options.run)
         if not _stop_run(watch, options.now):
             raise _still_running_failure(watch)
     return 0
@@ -56,7 +56,7 @@ def parser(engine: Engine) -> Parser:
 # ---- which run
 
 
-def _find_live_run(place: Place, engine: Engine, named: str) -> RunWatch:
+def _watch_live_run(place: Place, engine: Engine, named: str) -> RunWatch:
     """Watch the named run, or the run that contains this artifact, or this user's only live run.
 
     Raises Failure if no run or more than one is live, or if it belongs to another user.
@@ -133,7 +133,7 @@ def _stop_and_release(place: Place, engine: Engine, options: argparse.Namespace)
     is_named = bool(options.run) or place.own_run is not None
     failure = None
     if is_named or not options.down or _watch_own_runs(place, engine).is_live():
-        watch = _find_live_run(place, engine, options.run)
+        watch = _watch_live_run(place, engine, options.run)
         if not _stop_run(watch, options.now):
             failure = _still_running_failure(watch)
     engine.release_machines(options.down)

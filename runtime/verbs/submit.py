@@ -18,7 +18,7 @@ from ..engines.engine import Engine
 from ..engines.new_run import create_next_attempt, create_run
 from ..engines.run_to_continue import find_run_to_continue
 from ..engines.starting_engine import StartingEngine, copy_user_code, starting_engine
-from ..run_folder.submitted_values import NO_VALUES, VARIABLE, SubmittedValues, check_values
+from ..run_folder.submitted_values import NO_VALUES, VARIABLE, SubmittedValues, checked_values
 from ..system.command_line import Parser
 from ..system.failure import Failure
 from ..system.values import read_keys
@@ -119,7 +119,7 @@ def submitted_values(engine: StartingEngine, options: argparse.Namespace, argume
         why = f"{given} cannot be given for an existing run, which repeats the values of its first submit"
         raise Failure(why, "--fork starts a new run with other values", 2)
     node = engine.job.settings.get("node")
-    return check_values(options.env, arguments, node if isinstance(node, dict) else {})
+    return checked_values(options.env, arguments, node if isinstance(node, dict) else {})
 
 
 def require_consistent_options(options: argparse.Namespace, is_own_run: bool = False) -> None:

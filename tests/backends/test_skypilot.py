@@ -253,7 +253,7 @@ def test_sky_launch_by_hand(folder: Path, where: str) -> None:
     if where == "elsewhere":
         assert "jobctl is missing in the files sent" in done.stdout and "[65]" in done.stdout, done.stdout
     else:
-        assert "exits with 0" in done.stdout and job.run.name.startswith("sky-"), done.stdout
+        assert "exited with 0" in done.stdout and job.run.name.startswith("sky-"), done.stdout
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_logs_are_of_all_nodes_or_of_one_or_of_a_rank(talks: Callable[..., Job])
     assert code == 0 and "run a: job 1 of cluster " in said and "\n0: said by 0\n" in said, said
     for words in ((), ("--run", "a"), ("--follow",)):
         said = job("logs", *words)[1]
-        assert "0: said by 0\n" in said and "\n1: jobc: node 1 exits with 0: done\n" in said, said
+        assert "0: said by 0\n" in said and "\n1: jobc: node 1 exited with 0: done\n" in said, said
     lines = job("logs", "--node", "01")[1].splitlines()
     assert said_by_steps(job.run, 2, 2)
     assert "1: jobc: exit 0: done" in lines and all(line.startswith("1: ") for line in lines), lines
@@ -64,7 +64,7 @@ def test_logs_of_a_live_run_go_on_until_it_ends_only_when_asked(talks: Callable[
     )
     (folder / "go").touch()
     said, code = follower.communicate(timeout=60)[0], follower.returncode
-    assert code == 0 and "0: jobc: node 0 exits with 0" in said and "1: jobc: node 1 exits with 0" in said, said
+    assert code == 0 and "0: jobc: node 0 exited with 0" in said and "1: jobc: node 1 exited with 0" in said, said
     assert "done (exit 0)" in job("status")[1]
 
 

@@ -125,7 +125,7 @@ def test_node_0_exits_with_the_worst_code_and_the_others_with_0(
     ends = job.ends()
     assert tuple(code for code, _ in ends) == exits, ends
     for rank, (_, output) in enumerate(ends):
-        assert output.splitlines()[-1].startswith(f"jobc: node {rank} exits with {said[rank]}"), output
+        assert output.splitlines()[-1].startswith(f"jobc: node {rank} exited with {said[rank]}"), output
         assert "train on stderr\n" in output
     assert (job.run / "code/train.py").is_file() and (job.run / "artifact/0/launch.sh").is_file()
 
@@ -179,7 +179,7 @@ def test_sigterm_while_it_waits_for_the_others_does_not_recover_a_managed_job(no
     job.wait_for(f"starts/0.{TASK}/0")
     job.started[0].send_signal(signal.SIGTERM)
     ((code, output),) = job.ends()
-    assert code == 143 and output.endswith("jobc: node 0 exits with 75: stopped early\n"), output
+    assert code == 143 and output.endswith("jobc: node 0 exited with 75: stopped early\n"), output
 
 
 def test_sigterm_reaches_launch_sh_and_the_nodes_agree(nodes: Any) -> None:
@@ -191,7 +191,7 @@ def test_sigterm_reaches_launch_sh_and_the_nodes_agree(nodes: Any) -> None:
         job.started[rank].send_signal(signal.SIGTERM)
     ends = job.ends()
     assert [code for code, _ in ends] == [75, 0], ends
-    assert all(output.endswith("exits with 75: stopped early\n") for _, output in ends)
+    assert all(output.endswith("exited with 75: stopped early\n") for _, output in ends)
 
 
 def test_a_recovered_job_begins_the_next_attempt_until_the_limit(nodes: Any) -> None:

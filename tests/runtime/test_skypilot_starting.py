@@ -161,11 +161,11 @@ def test_with_wait_the_exit_code_is_the_jobs(
     project: Callable[..., Project], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     demo = project()
-    printed = "(head, rank=0, pid=1) jobc: node 0 exits with 65: invalid\n"
+    printed = "(head, rank=0, pid=1) jobc: node 0 exited with 65: invalid\n"
     monkeypatch.setattr(SkypilotEngine, "ask_engine", lambda *_: "ended")
     monkeypatch.setattr(SkypilotEngine, "run_sky", lambda *_: printed)
     assert demo.start(demo.create(), wait=True) == 65
-    assert capsys.readouterr().out.endswith("jobctl stop\n0: jobc: node 0 exits with 65: invalid\n" + ENDED_LINES)
+    assert capsys.readouterr().out.endswith("jobctl stop\n0: jobc: node 0 exited with 65: invalid\n" + ENDED_LINES)
 
 
 ENDED_LINES = """\
@@ -259,7 +259,7 @@ LINES = (
     b"\x1b[36m(head, rank=0, pid=1)\x1b[0m ok\tnet\tit is there\n",
     b"(worker1, rank=1, pid=2) end\n",
     b"(head, rank=0, pid=1) end\n",
-    b"(head, rank=0, pid=1) jobc: node 0 exits with 0: done\n",
+    b"(head, rank=0, pid=1) jobc: node 0 exited with 0: done\n",
     b"Job 8 finished\n",
 )
 

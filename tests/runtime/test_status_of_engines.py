@@ -217,8 +217,8 @@ def skypilot(tmp_path: Path, said: str, log: str = "") -> SkypilotEngine:
 def test_a_skypilot_job_is_one_of_these(tmp_path: Path, said: str, text: str) -> None:
     log = (
         "\x1b[36m(head, rank=0, pid=9) \x1b[0mjobc: node 1 failed first: rank 3: bad data (exit 65)\n"
-        "(worker1, rank=1, pid=9, ip=10.0.0.2) jobc: node 1 exits with 65: data\n"
-        "(head, rank=0, pid=9) jobc: node 0 exits with 143: ended\n"
+        "(worker1, rank=1, pid=9, ip=10.0.0.2) jobc: node 1 exited with 65: data\n"
+        "(head, rank=0, pid=9) jobc: node 0 exited with 143: ended\n"
     )
     run, engine = (
         make_run(tmp_path, state__job_0="kind=\ncluster=c\nid=3\nexit=\nreason=\n"),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from jobc.runtime.run_folder.submitted_values import NO_VALUES, SubmittedValues, check_values
+from jobc.runtime.run_folder.submitted_values import NO_VALUES, SubmittedValues, checked_values
 from jobc.runtime.system.failure import Failure
 
 ODD = ("--name", "it's \u00e9\n$HOME", "--", "")
@@ -75,7 +75,7 @@ def test_a_run_that_exists_takes_no_other_values(job):
 )
 def test_values_that_a_job_cannot_use_are_refused(assignments: list[str], arguments: list[str], why: str) -> None:
     with pytest.raises(Failure, match=why) as refused:
-        check_values(assignments, arguments, {"uses_trainer": True, "secrets": {"T": {}}})
+        checked_values(assignments, arguments, {"uses_trainer": True, "secrets": {"T": {}}})
     assert refused.value.code == 2 and "hf_x" not in refused.value.title + refused.value.hint
 
 
@@ -142,7 +142,7 @@ def test_a_variable_that_jobc_did_not_set_has_no_values(text: str) -> None:
 
 def test_variables_that_jobc_only_has_a_default_for_can_be_set() -> None:
     assignments = ("OMP_NUM_THREADS=4", "PYTHONPATH=/lib")
-    assert check_values(assignments, (), {}).env == {"OMP_NUM_THREADS": "4", "PYTHONPATH": "/lib"}
+    assert checked_values(assignments, (), {}).env == {"OMP_NUM_THREADS": "4", "PYTHONPATH": "/lib"}
 
 
 def test_no_file_sets_a_variable_of_jobc(tmp_path: Path) -> None:

@@ -117,18 +117,23 @@ def read_group(folder: Path) -> list[Key]:
         package = re.match(r"# @package (\w+)", file.read_text(encoding="utf-8"))
         for entry in read_keys(file, package[1] if package else folder.name):
             merged.setdefault(entry.key, {})[file.stem] = entry
-    return [Key(key, next(iter(by.values())).default, _meaning(by, chosen)) for key, by in merged.items()]
+    return [Key(key, next(iter(by.values())).default, _meaning(by, chosen, folder.name)) for key, by in merged.items()]
 
 
-def _meaning(by_option: dict[str, Key], chosen: str) -> str:
+def _meaning(by_option: dict[str, Key], chosen: str, group: str) -> str:
     """Return one meaning, or one per option if they differ."""
     used = {option: key.meaning for option, key in by_option.items() if key.meaning != "not used"}
     if len(set(used.values())) == 1 and chosen in by_option:
         return next(iter(used.values()))
     options_by_meaning = {meaning: [option for option in used if used[option] == meaning] for meaning in used.values()}
-    return "; ".join(
-        f"{' '.join(f'`{option}`' for option in options)}: {meaning}" for meaning, options in options_by_meaning.items()
-    )
+    return "; ".join(f"for {_list_options(group, options)}: {text}" for text, options in options_by_meaning.items())
+
+
+def _list_options(group: str, options: list[str]) -> str:
+    """Return a list such as "`data=digits`, `target` or `random_tokens`"."""
+    first, *rest = options
+    names = [f"`{group}={first}`", *(f"`{option}`" for option in rest)]
+    return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def default_option(group: str) -> str:

@@ -223,5 +223,5 @@ def load_checkpoint_or_fork(
     seed_rank(config.seed, group.rank, step=0)
     start = checkpoint.resume_from_newest(run_dir / "checkpoints", parallel, config, group)
     if start is None and env.init_from is not None:
-        start = checkpoint.start_from_other_run(env.init_from / "checkpoints", parallel, group)
+        start = checkpoint.load_weights_of_other_run(env.init_from / "checkpoints", parallel, group)
     return start or checkpoint.StartingPoint(0, "new")

@@ -108,7 +108,7 @@ def resume_from_newest(root: Path, parallel: Parallel, config: TrainConfig, grou
     return StartingPoint(step, words, state["parts"], newest.damaged_checkpoint_names)
 
 
-def start_from_other_run(root: Path, parallel: Parallel, group: RankGroup) -> StartingPoint:
+def load_weights_of_other_run(root: Path, parallel: Parallel, group: RankGroup) -> StartingPoint:
     """Start a new run at step 0 with the weights of another run's newest verified checkpoint under `root`."""
     newest = newest_verified(root, group)
     if newest is None:

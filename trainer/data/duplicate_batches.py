@@ -40,7 +40,7 @@ class DuplicateBatchCheck:
         self._batches += [batch_digest(fed.batch) for fed in step if len(fed.indices_R)]
         self._steps += 1
         if self._steps == FIRST_STEPS:
-            self._find_equal_ranks()
+            self._update_equal_ranks()
         elif self._steps == MOST_STEPS:
             self.require_different_batches()
             self._ended = True
@@ -49,7 +49,7 @@ class DuplicateBatchCheck:
         """Raise BrokenInput if some ranks had the same batches for enough steps. All ranks call it."""
         if self._ended:
             return
-        self._find_equal_ranks()
+        self._update_equal_ranks()
         if duplicates := [ranks for ranks, different in self._alike if different >= DIFFERENT]:
             groups = [format_ranks(ranks) for ranks in duplicates[:MOST_NAMED]]
             raise BrokenInput(
@@ -74,7 +74,7 @@ class DuplicateBatchCheck:
             return f"all {self._group.world_size} ranks"
         return " and ".join(map(format_ranks, groups[:2]))
 
-    def _find_equal_ranks(self) -> None:
+    def _update_equal_ranks(self) -> None:
         """Find ranks with the same batches so far; stop comparing once there are none."""
         digest = hashlib.blake2b(b"".join(self._batches), digest_size=8).digest()
         mine = [int.from_bytes(digest, "big", signed=True), len(self._batches), len(set(self._batches))]

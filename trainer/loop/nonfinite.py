@@ -30,13 +30,13 @@ def skip_reason(training: Training, step: int, totals: StepTotals, update: StepU
     if training.config.loop.on_nan == "stop":
         title = f"NaN or Inf in the loss or its gradient at step {step + 1}"
         hint = f"{LOWER_RATE}, or --resume with loop.on_nan=skip"
-        raise LossDiverged(title, nonfinite_ranks(training, sums.local_loss), hint)
+        raise LossDiverged(title, describe_nonfinite_ranks(training, sums.local_loss), hint)
     if totals.items <= 0:
         return "no rank has items to train on"
-    return "" if is_finite else ", ".join(nonfinite_ranks(training, sums.local_loss))
+    return "" if is_finite else ", ".join(describe_nonfinite_ranks(training, sums.local_loss))
 
 
-def nonfinite_ranks(training: Training, local_loss: float) -> list[str]:
+def describe_nonfinite_ranks(training: Training, local_loss: float) -> list[str]:
     """Return a line for each rank whose loss is NaN or Inf, at most 20; if there is none, a line about the gradient."""
     losses = training.group.all_gather(torch.tensor([local_loss], dtype=torch.float64))
     lines = [

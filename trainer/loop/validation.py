@@ -97,7 +97,7 @@ class Validator:
                         raise
                     error = caught
                 phases.enter("exchange")
-                if number + 1 < self._num_turns and poll.stop_after(number + 1):
+                if number + 1 < self._num_turns and poll.should_stop_after(number + 1):
                     is_interrupted = True
                     break
             phases.enter("validation")
@@ -125,7 +125,7 @@ class StopPoll:
         self._turns = self._next = 1
         self._polled_at = time.perf_counter()
 
-    def stop_after(self, turn: int) -> bool:
+    def should_stop_after(self, turn: int) -> bool:
         """Return whether to stop after this turn, counted from 1. All ranks call it after each turn."""
         if turn < self._next:
             return False

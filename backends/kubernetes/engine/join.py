@@ -234,14 +234,14 @@ class JoiningPod:
             self._unpack_code()
             return attempt
         if self.storage == "node":
-            return self._start_with_own_folder()
+            return self._prepare_own_run_folder()
         from ....runtime.node.join_shared_run import join_run  # packed only in jobs with storage.run=shared
 
         if self.rank == 0:
             self._unpack_code()  # before the other nodes start
         return join_run(self.run_path, self.rank, self.settings.nodes, self.uid, most, timeout_s, self._prepare_attempt)
 
-    def _start_with_own_folder(self) -> int:
+    def _prepare_own_run_folder(self) -> int:
         """Prepare this pod's own run folder. There is only one attempt, and the pods share only the rendezvous."""
         if self.settings.nodes > 1:
             for other in range(self.settings.nodes):

@@ -6,7 +6,7 @@ Usage: jobctl join [train|smoke|preflight]   from `run` of task.sky.yaml; the de
 In:    SKYPILOT_NODE_IPS, SKYPILOT_NODE_RANK, SKYPILOT_NUM_GPUS_PER_NODE, SKYPILOT_TASK_ID (the same after a recovery).
        jobctl submit sets JOBC_RUN_ID, JOBC_ATTEMPT and JOBC_FORK_OF, which are empty if the task was launched by hand,
        and JOBC_SUBMITTED if it was given values.
-Out:   a last line on stdout, such as `jobc: node 0 exits with 75: …`, which jobctl status reads.
+Out:   a last line on stdout, such as `jobc: node 0 exited with 75: …`, which jobctl status reads.
 Exit:  this node's exit code. With shared storage or a bucket, node 0 exits with the worst code of all nodes, and the
        others exit with 0. SkyPilot kills all nodes as soon as one fails, and recovers a managed job if any node exits
        with 69 or 75.
@@ -53,7 +53,7 @@ def main(argv: list[str]) -> int:
     except NodeFailure as failure:
         return report_start_failure(failure, os.environ, payload)
     code, exit_code = run_node(node)
-    print(f"jobc: node {node.rank} exits with {code}: {MEANING.get(code, 'unknown')}", flush=True)
+    print(f"jobc: node {node.rank} exited with {code}: {MEANING.get(code, 'unknown')}", flush=True)
     return exit_code
 
 

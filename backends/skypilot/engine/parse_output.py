@@ -15,7 +15,7 @@ from ....runtime.system.text import one_line, printable
 _COLORS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _NODE = re.compile(r"^\((?:head|worker[0-9]+), rank=([0-9]+), pid=[0-9]+(?:, ip=[^)]*)?\) ")
 _TASK = re.compile(r"^\([^()]*, pid=[0-9]+\) ")
-_LAST_WORD = re.compile(r"([0-9]+): jobc: node [0-9]+ exits with ([0-9]{1,3}):")
+_LAST_WORD = re.compile(r"([0-9]+): jobc: node [0-9]+ exited with ([0-9]{1,3}):")
 _OF_NODE = re.compile(rb"[0-9]+: ")
 _ESTIMATE = re.compile(" *[A-Za-z(].*[0-9]")
 _JOB_ID = re.compile(r"(?:Job submitted, ID: |Managed Job ID: |Job ID: )([0-9]{1,18})")

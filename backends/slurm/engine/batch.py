@@ -105,7 +105,7 @@ class BatchAttempt:
             raise
         environ = self._task_environment()
         if self.place.job.nodes > 1 and (blind := self._nodes_without_access(environ)):
-            return self._record_and_return_code(DATA_BROKEN, self._record_missing_access(blind))
+            return self._record_and_return_code(DATA_BROKEN, self._record_and_describe_missing_access(blind))
         self._wait_for_signals(0)
         code = PREEMPTED if self.asked else self._run_groups_and_tasks(words, group_words, environ)
         start = self._decide_next_start(code)
@@ -165,7 +165,7 @@ class BatchAttempt:
         sys.stderr.write(answer.errors)
         return failed_check_nodes(answer.text)
 
-    def _record_missing_access(self, blind: Mapping[int, str]) -> str:
+    def _record_and_describe_missing_access(self, blind: Mapping[int, str]) -> str:
         hosts = ",".join(blind.values())
         why = f"{hosts} cannot read {self.artifact}: storage.root must be a folder that all nodes can read"
         first = self.run.path / f"exit/{self.attempt}/first"

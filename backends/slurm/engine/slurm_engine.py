@@ -34,7 +34,7 @@ from .job_records import record_queued_job, recorded_step_id
 from .link_named_log import log_options
 from .pyxis import container_environment
 from .srun_trial import srun_command_for_live_run, srun_command_for_new_allocation, strip_label_padding
-from .submission import SlurmQueue, dependency_from_after_option, dependency_option, environment_for_job, require_client
+from .submission import SlurmQueue, dependency_from_after_option, dependency_option, require_client, sbatch_environment
 
 if TYPE_CHECKING:
     from ....runtime.engines.new_sweep import NewSweep
@@ -299,7 +299,7 @@ class SlurmEngine(StartingEngine):
     def _temporary_run(self, place: Place) -> Iterator[NewRun]:
         """Create a temporary run with the job's secrets, in a folder that the nodes can access."""
         require_client("srun")
-        with temporary_run(place, self, place.runs()) as new:
+        with temporary_run(place, self, place.create_runs_folder()) as new:
             try:
                 with saved_secrets(new.run.path, self.job.settings.get("saved_secrets", ())):
                     nodes = f"{self.job.nodes} node{'s' if self.job.nodes > 1 else ''}"
@@ -310,7 +310,7 @@ class SlurmEngine(StartingEngine):
 
     def _trial_environment(self) -> dict[str, str]:
         container = container_environment(self.job.settings, os.environ)
-        return {**environment_for_job(os.environ), **self._environment, **container}
+        return {**sbatch_environment(os.environ), **self._environment, **container}
 
     def shell(self, place: Place, named: str, node: int, command: Sequence[str]) -> int:
         """Exec a shell on a node of a live run, or on a newly allocated node."""
@@ -325,7 +325,7 @@ class SlurmEngine(StartingEngine):
         if node:
             hint = "without NODE, Slurm allocates a node for the shell"
             raise Failure(f"node {node} does not exist, because no run is live", hint, 2)
-        folder = Path(os.path.realpath(place.runs())) if run is None else run.path
+        folder = Path(os.path.realpath(place.create_runs_folder())) if run is None else run.path
         options = ["--nodes=1", *pty]
         words = srun_command_for_new_allocation(self, folder, place.project, options, ["shell", *command])
         exec_program(words, self._trial_environment())

@@ -62,7 +62,7 @@ def dependency_option(after: Sequence[str], given: str) -> list[str]:
     return [f"--dependency={','.join(filter(None, [given, *after]))}"] if after else []
 
 
-def environment_for_job(environ: Mapping[str, str]) -> dict[str, str]:
+def sbatch_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables to pass to sbatch, which Slurm stores with the job."""
     return {name: environ[name] for name in _KEPT if environ.get(name)}
 
@@ -95,7 +95,7 @@ class SlurmQueue:
         return not answer.code, re.sub("^sbatch: ", "", "; ".join(map(printable, lines)))
 
     def _run_sbatch(self, *words: str) -> Answer:
-        environ = environment_for_job(os.environ)
+        environ = sbatch_environment(os.environ)
         return self._engine.ask(["sbatch", *words], SUBMIT_S, self._environment, inherited=environ)
 
     def _submit_job(self, words: Sequence[str]) -> str:

@@ -93,7 +93,7 @@ def _unknown_option_diagnostic(program: SlurmProgram, name: str, key: str, title
             return Diagnostic("JC4340", title, f"--{name} is an option of {other.name}", hint, key=key)
     begun = sbatch_options.options_with_prefix(name, program.known)
     meant = begun or sbatch_options.similar_options(name, program.known)
-    because = f"no {program.name} from 22.05 to 25.11 has this option, nor does Pyxis"
+    because = f"no {program.name} version from 22.05 to 25.11 has this option, and neither does Pyxis"
     if not meant:
         hint = f"remove {key}, unless a SPANK plugin of the site provides it"
         return Diagnostic("JC4340", title, because, hint, key=key, severity=Severity.WARNING)

@@ -21,7 +21,7 @@ def check_memory_exceeds_gpu(figures: Figures, spec: JobSpec, plan: LaunchPlan) 
     needs, has = figures.memory, spec.estimate.gpu_mem
     if needs and has and figures.gpus and needs.least > has:
         title = f"a rank needs more memory than the {format_bytes(has)} of a GPU"
-        optional_parts = [part for part in ("optimizer", "activations") if part not in needs.unknown]
+        optional_parts = [part for part in ("optimizer", "activations") if part not in needs.unknown_parts]
         *parts, last = ["weights", "gradients", *optional_parts]
         because = f"{', '.join(parts)} and {last} take about {size_text(needs.total)}"
         hint = hint_to_fit_on_gpu(spec, plan, has)

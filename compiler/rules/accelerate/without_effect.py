@@ -71,7 +71,7 @@ def _check_gpu_ids(plan: LaunchPlan, ids: Any, path: Path) -> Iterator[Diagnosti
         yield _no_effect_diagnostic((*path, "gpu_ids"), "gpus=0, so the processes run on CPUs", f"remove {key}")
     elif len(named) != procs:
         title = f"{key} names {len(named)} {'GPU' if len(named) == 1 else 'GPUs'} for {procs} processes on each node"
-        because = "each process uses the GPU with its local rank, and the file is the same on every node"
+        because = "each process uses the GPU at the index of its local rank, and the file is the same on every node"
         yield Diagnostic("JC4604", title, because, f"{key}=all, or gpus={len(named)}", key=key)
 
 

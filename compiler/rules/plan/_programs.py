@@ -103,11 +103,11 @@ def strip_command_prefix(words: Sequence[str]) -> Sequence[str]:
         if words[0] in _KEYWORDS or _GIVEN.fullmatch(words[0]):
             words = words[1:]
         elif starter := _STARTERS.get(program_name(words)):
-            remaining = _skip_options(words[1:], starter)
+            remaining = _strip_options(words[1:], starter)
             if starter.sub:
                 if list(remaining[:1]) != [starter.sub]:
                     break
-                remaining = _skip_options(remaining[1:], starter)
+                remaining = _strip_options(remaining[1:], starter)
             words = remaining[starter.others :]
         else:
             break
@@ -120,7 +120,7 @@ def leading_assignments(words: Sequence[str]) -> Sequence[str]:
     return [word for word in front[: len(front) - len(strip_command_prefix(front))] if _GIVEN.fullmatch(word)]
 
 
-def _skip_options(words: Sequence[str], starter: _ProgramStarter) -> Sequence[str]:
+def _strip_options(words: Sequence[str], starter: _ProgramStarter) -> Sequence[str]:
     while words and (words[0].startswith("-") or _GIVEN.fullmatch(words[0])):
         if starter is _STARTERS["uv"] and words[0] in ("-m", "--module"):
             return ("python", "-m", *words[1:])

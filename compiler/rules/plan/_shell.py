@@ -187,12 +187,12 @@ def _split_into_tokens(text: str) -> Iterator[tuple[int, int, str]]:
             position += 1
             yield start, position, "sign"
             if text[start] == "\n" and bodies:
-                end = _end_of_bodies(bodies, text, position)
+                end = _end_of_here_documents(bodies, text, position)
                 yield position, end, "body"
                 position, bodies = end, []
 
 
-def _end_of_bodies(bodies: Sequence[re.Match[str]], text: str, position: int) -> int:
+def _end_of_here_documents(bodies: Sequence[re.Match[str]], text: str, position: int) -> int:
     """Return where the here-documents of a line end. If they have no end, `<<` counts as a shift, as in `((1<<n))`."""
     for body in bodies:
         word = re.escape(re.sub(r"""['"\\]""", "", body["word"]))

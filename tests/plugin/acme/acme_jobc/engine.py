@@ -38,14 +38,14 @@ class AcmeEngine(StartingEngine):
         return 0
 
     def smoke(self, place: Place) -> int:
-        with temporary_run(place, self, place.runs()) as new:
+        with temporary_run(place, self, place.create_runs_folder()) as new:
             return print_client_output(
                 ["acme", "submit", "--wait", job_file(new)], environment=self._check_environ(new, "smoke")
             )
 
     def preflight(self, place: Place, options: argparse.Namespace) -> Table:
         table = Table([str(node) for node in range(self.job.nodes)])
-        with temporary_run(place, self, place.runs()) as new:
+        with temporary_run(place, self, place.create_runs_folder()) as new:
             words = ["acme", "submit", "--wait", job_file(new)]
             for line in client_output_lines(words, self._check_environ(new, "preflight")):
                 table.add(line)

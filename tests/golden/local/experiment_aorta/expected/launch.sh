@@ -35,8 +35,9 @@ eval "$variables"
 
 export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=1
-# NCCL's flight recorder: when a collective hangs, each rank writes its recent ones to RUN/logs/collectives_RANK, and
-# `torchfrtrace --prefix collectives_ RUN/logs` compares them. These names are valid in torch 2.9 to 2.13.
+# NCCL's flight recorder: when a collective hangs, each rank dumps its latest collectives to
+# RUN/logs/collectives_RANK. `torchfrtrace --prefix collectives_ RUN/logs` compares the dumps. These variables are valid
+# in torch 2.9 to 2.13.
 export TORCH_FR_BUFFER_SIZE=${TORCH_FR_BUFFER_SIZE:-20000}
 export TORCH_FR_DUMP_TEMP_FILE=${TORCH_FR_DUMP_TEMP_FILE:-$JOBC_RUN_DIR/logs/collectives_}
 export TORCH_NCCL_DUMP_ON_TIMEOUT=${TORCH_NCCL_DUMP_ON_TIMEOUT:-1}
