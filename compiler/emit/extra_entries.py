@@ -32,7 +32,7 @@ def check_extra_entries(
         if owner is not None:
             key = ".".join((*section, *extra_path))
             because = f"jobc sets this key from {owner}, and the scripts rely on it"
-            hint = f"remove {key}, and set {owner}"
+            hint = f"remove {key}, and use {owner}"
             yield Diagnostic("JC4600", f"{key} would contradict the plan", because, hint, key=key)
 
 
