@@ -93,7 +93,7 @@ def _check_branches(value: Any, schema: Mapping[str, Any], path: At) -> Iterator
         fitting = tried.count([])
         if tried and (fitting == 0 or (keyword == "oneOf" and fitting > 1)):
             problems = [branch[0] for branch in tried if branch]
-            yield max(problems, key=lambda problem: len(problem[0]), default=(path, "the value fits several forms"))
+            yield max(problems, key=lambda problem: len(problem[0]), default=(path, "the value matches several forms"))
     if "not" in schema and not list(_check_value(value, schema["not"], path)):
         yield path, "the value has a key that is not allowed here"
 

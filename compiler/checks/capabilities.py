@@ -177,7 +177,7 @@ def check_runtime_variable_scopes(plan: LaunchPlan, backend: Backend) -> Iterabl
     """Yield JC4005 for a runtime variable that the backend lacks, and JC4006 for one that is used too early."""
     for missing in sorted(v.name for v in RuntimeVar if v not in backend.spellings):
         title = f"backend {backend.name} does not define {missing}"
-        yield Diagnostic("JC4005", title, "launch.sh needs it", "add the variable to `spellings`")
+        yield Diagnostic("JC4005", title, "launch.sh needs this variable", "add the variable to `spellings`")
     slots = [("command", plan.command, Scope.RANK), *((f"env.{k}", w, Scope.RANK) for k, w in plan.env.items())]
     for slot, word, scope in [*slots, ("setup.python", plan.setup.python, Scope.NODE)]:
         for variable in sorted(find_runtime_vars(word), key=lambda v: v.name):

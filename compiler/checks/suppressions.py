@@ -152,7 +152,7 @@ def find_allow_comments(files: Mapping[str, str]) -> tuple[AllowComment, ...]:
                 covered_lines = frozenset([line]).union(*({*value, above} for value, above in values if line in value))
                 allowances.append(AllowComment(form[1], _resolve_code(form[1]), form[2], line, covered_lines, origin))
             elif _MEANT.search(comment):  # otherwise an ordinary comment
-                because = "the form is `allow CODE because REASON`, with a code or a name"
+                because = "the form is `allow NAME because REASON`, where NAME is the name or code of a diagnostic"
                 refused.append(Diagnostic("JC3080", "cannot read this `jobc:` comment", because, _EXAMPLE, origin))
     if refused:
         raise CompileError(refused)

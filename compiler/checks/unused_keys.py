@@ -50,11 +50,11 @@ def check_unused_keys(
         return
     hint = f"remove {(names or groups)[0]}"
     if names:
-        hint = f"{_command_passing_key(command, names[0])} for the words after --, or {hint}"
+        hint = f"{_command_passing_key(command, names[0])} instead of the words after --, or {hint}"
     names += groups
-    is_are, it_them, go = ("is", "it", "it goes") if len(names) == 1 else ("are", "them", "they go")
+    is_are, it_them, values_are = ("is", "it", "the value is") if len(names) == 1 else ("are", "them", "the values are")
     title = f"{', '.join(names)} {is_are} set, but your own command does not read {it_them}"
-    because = f"{go} into train.json, which only jobc's own trainer reads"
+    because = f"{values_are} written to train.json, which only jobc's own trainer reads"
     yield Diagnostic("JC2014", title, because, hint, composed.origin_of_choice(names[0]), names[0], Severity.NOTE)
 
 

@@ -27,7 +27,7 @@ COMMANDS = {
     **dict.fromkeys(("status", "logs", "stop", "preflight", "smoke", "shell", "clean"), ""),
     "ls": "list the runs of all jobs, newest first: jobc ls --state failed --limit 20",
     "watch": "show a run's live progress, using DIR/jobctl logs: jobc watch DIR",
-    "init": "write a cluster profile from facts that this machine reports: jobc init lab",
+    "init": "write a cluster profile from facts detected on this machine: jobc init lab",
     "completion": 'print shell completion: eval "$(jobc completion bash)"',
     "help": "",
     "_complete": "",
@@ -211,7 +211,7 @@ def _reject_non_overrides(overrides: Sequence[str]) -> None:
         else:
             close = nearest(word, [name for name in COMMANDS if not name.startswith("_")])
             title = f"unknown command {word}"
-            because = "the first word without `=` must be a command, and this word is not"
+            because = "the first word without `=` must be a command of jobc"
             hint = f"an override is {word}=VALUE; your own program goes after --"
             hint = f"did you mean jobc {close[0]}?" if close else hint
         diagnostics.append(Diagnostic("JC1110", title, because, hint, Origin(COMMAND_LINE, word)))

@@ -31,7 +31,8 @@ complete -o default -o nospace -F _jobc jobc
 def completion_command(arguments: Arguments) -> int:
     if arguments.words != ("bash",):
         because = f"shell {arguments.words[0]} is not supported" if arguments.words else "missing shell name"
-        raise CompileError([Diagnostic("JC1110", "jobc completion prints a script", because, "jobc completion bash")])
+        title = "jobc completion supports only bash"
+        raise CompileError([Diagnostic("JC1110", title, because, "jobc completion bash")])
     print_text(_BASH)
     return OK
 

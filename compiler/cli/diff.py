@@ -191,11 +191,11 @@ def format_diff(found: ArtifactComparison) -> list[str]:
         if changes:
             lines += ["", title, *_align_columns([(change.key, _format_change(change)) for change in changes])]
     if found.breaks_resume:
-        lines += ["", f"one cannot resume the other: {', '.join(found.breaks_resume)}"]
+        lines += ["", f"neither job can resume the other's runs: {', '.join(found.breaks_resume)}"]
     elif found.spec:
         elsewhere = any(change.key in ("run.folder", "run.root") for change in found.meaning)
         by_folder = " with --resume FOLDER (an ID is looked up among the runs of the same job)"
-        lines += ["", f"one can resume the other{by_folder * elsewhere}"]
+        lines += ["", f"either job can resume the other's runs{by_folder * elsewhere}"]
     if found.files:
         counts = [f"{file.lines} line{'s' * (file.lines != 1)}" for file in found.files]
         rows = [

@@ -29,7 +29,7 @@ def system_error_diagnostic(error: OSError | Unreadable | MemoryError | Recursio
     if isinstance(error, (MemoryError, RecursionError)):
         is_deep = isinstance(error, RecursionError)
         because = "the input's values are nested too deeply" if is_deep else "this process cannot allocate more memory"
-        hint = "remove files and overrides until the command works; the last one you removed is the cause"
+        hint = "remove files and overrides one by one until the command works; the last one you removed is the cause"
         return Diagnostic("JC1001", "the input is too large", because, hint)
     if isinstance(error, Unreadable):
         hint = "remove it, or replace it with a regular file" if not error.missing else "check the name"

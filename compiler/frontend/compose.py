@@ -274,7 +274,7 @@ def _find_unresolved(config: DictConfig, composed: ComposedConfig) -> list[Diagn
             diagnostics.append(_machine_read_diagnostic(title, origin, key))
         except (OmegaConfBaseException, RecursionError) as error:
             if re.search(r"Interpolation key 'hydra(\.[^']*)?' not found", str(error)):
-                direct.append(_machine_read_diagnostic("${hydra…} reads the machine that compiles", origin, key))
+                direct.append(_machine_read_diagnostic("${hydra…} depends on the compiling machine", origin, key))
                 continue
             because, hint = _because_and_hint_for_unresolved(error, keys, key)
             direct.append(Diagnostic("JC1106", f"cannot resolve {leaf!r}", because, hint, origin, key))

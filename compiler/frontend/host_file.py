@@ -144,9 +144,9 @@ def _read_host_file(
     hosts = list(_parse_lines(text, file_origin, key, files.diagnostics))
     _reject_duplicates(hosts, key, files.diagnostics)
     if not hosts and not files.diagnostics:
-        hint = "write one host per line; the first host is node 0"
+        because, hint = "no line contains a host", "write one host per line; the first host is node 0"
         files.diagnostics.append(
-            Diagnostic("JC1134", f"{typed} does not list any host", "it is empty", hint, file_origin, key)
+            Diagnostic("JC1134", f"{typed} does not list any host", because, hint, file_origin, key)
         )
     return hosts
 

@@ -281,7 +281,7 @@ def _missing_config_diagnostic(
     )
     because = f"group {group} has: {', '.join(sorted(options)) or 'no options'}"
     if position is None and parent:
-        because = f"{parent[1]}.yaml requests it; {because}"
+        because = f"{parent[1]}.yaml selects this option; {because}"
     return Diagnostic("JC1109", f"no option {option!r} in group {group}", because, hint, position, group), culprit
 
 

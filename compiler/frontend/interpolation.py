@@ -147,7 +147,7 @@ def _bounded_list(resolve: Any) -> Any:
 
 def _refusing_resolver(name: str) -> Any:
     def raise_reads_machine(_root: Any, _parent: Any, node: Any, *_: Any) -> NoReturn:
-        raise MachineDependentError(f"${{{name}…}} reads the machine that compiles\n{node._get_full_key(None)}")
+        raise MachineDependentError(f"${{{name}…}} depends on the compiling machine\n{node._get_full_key(None)}")
 
     return raise_reads_machine
 

@@ -208,7 +208,7 @@ class _DocumentReader:
             for inherited, inner in merged.items():
                 out.setdefault(inherited, inner)
             return
-        because = f"this is {'a list' if isinstance(merged, list) else 'a single value'}"
+        because = f"the value of << is {'a list' if isinstance(merged, list) else 'a single value'}"
         hint = "an alias of a mapping such as `&a {A: 1}`, or of several: `<<: [*a, *b]`"
         self.add_error("JC1002", node, "<< must merge a mapping", because, hint)
 

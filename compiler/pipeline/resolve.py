@@ -109,7 +109,7 @@ def _improve_misplaced(diagnostic: Diagnostic, composed: ComposedConfig) -> Diag
     if diagnostic.code == "JC1203" and diagnostic.origin is None and (gone := _group_removing_override(composed)):
         return replace(diagnostic, hint=f"remove {gone.path}", origin=gone)
     if diagnostic.code == "JC1201" and group.startswith("backend.") and in_preset:
-        because = f"that file sets the option for a backend other than {composed.choices['backend']}"
+        because = f"the file sets this option for another backend, not for {composed.choices['backend']}"
         return replace(diagnostic, because=because, hint=f"remove the option with ~{group}")
     if diagnostic.code == "JC1202" and group in composed.choices and isinstance(option := composed.tree[group], str):
         hint = f"- override /{group}: {option}, under `defaults:`; or {group}={option} on the command line"

@@ -308,7 +308,7 @@ class _Converter:
             because, close = f"known names: {', '.join(NAMES)}", nearest(unknown, NAMES) or NAMES
             self.add_error("JC1205", key, f"${{jobc:{unknown}}} does not exist", because, f"write ${{jobc:{close[0]}}}")
         elif is_shell:
-            because = "launch.sh contains these lines as typed, and bash reads the variables"
+            because = f"launch.sh contains these lines unchanged, and bash does not know {match[0]}"
             self.add_error("JC1205", key, f"{key} contains {match[0]}", because, f"write $JOBC_{name.upper()}")
         elif not may_contain_references(key):
             because = "the value is known only when the job runs, but jobc needs this key earlier"

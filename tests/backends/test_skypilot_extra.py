@@ -111,7 +111,7 @@ def test_what_may_be_taken_away_from_a_task_is_not_what_the_plan_says() -> None:
 )  # fmt: skip
 def test_an_extra_against_the_plan_is_refused(job: tuple[str, ...], given: str, instead: str) -> None:
     found = [hint for code, hint in refused(*job, f"backend.extra={given}") if code == "JC4600"]
-    assert len(found) == 1 and f", and set {instead}" in found[0], found
+    assert len(found) == 1 and f", and use {instead}" in found[0], found
 
 
 @pytest.mark.parametrize(

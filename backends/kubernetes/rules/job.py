@@ -74,7 +74,7 @@ def check_large_job(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Di
     program = compressed_jobctl_lines(pack_program_for_nodes(job_program_contents(plan), Path(__file__).parents[1]))
     total_kib = (len(program.text) + 6 * len(to_json(plan).encode())) >> 10
     if total_kib > MOST_CONFIG_KIB:
-        because = f"the artifact is sent in a ConfigMap of at most {MOST_CONFIG_KIB} KiB; this one would be {total_kib}"
+        because = f"a ConfigMap can hold at most {MOST_CONFIG_KIB} KiB, and this job's artifact takes {total_kib} KiB"
         hint = "move long text to a file in the image (code=image) or on a mounted volume (code=shared)"
         yield Diagnostic("JC4507", "the job is too large for a ConfigMap", because, hint)
 

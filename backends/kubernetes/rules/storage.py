@@ -67,12 +67,11 @@ def check_runs_without_shared_volume(plan: LaunchPlan, options: KubernetesOption
         hint = f"{mount} storage.root=/shared/runs"
     if plan.run.storage == "node":
         title, hint = "the runs are deleted with their pods", "storage.run=shared" if is_kept else hint
-        because = "each pod has its own run folder: a run cannot be resumed, a failed job is not restarted"
-        because += ", and only kubectl logs shows its output"
+        because = "each pod has its own run folder, so a run cannot be resumed, a failed job is not restarted"
+        because += ", and only kubectl logs shows the output"
         yield Diagnostic("JC4502", title, because, hint, key="storage.root", severity=Severity.WARNING)
     elif not is_kept:
-        because = f"storage.root={root} is in the pod's own file system and is deleted with the pod"
-        because += ": no persistent mount covers it"
+        because = f"storage.root={root} is not below a persistent mount, so the runs would be deleted with the pod"
         yield Diagnostic("JC4502", "storage.root is not on a volume", because, hint, key="storage.root")
 
 

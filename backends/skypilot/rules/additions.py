@@ -13,11 +13,13 @@ from ..config import PODS
 from ..finished_task import mapping_or_empty, text_or_empty
 from ..options import SkypilotOptions
 
+# Fields that no job key sets -> the reason.
+_WITHOUT_KEY = {"service": "a training job is not a service", "pool": "the job starts its own machines"}
 # Fields that have a job key, whether or not that key is set.
 _OF_TASK = {
     "name": "name", "num_nodes": "nodes", "workdir": "code", "run": "the words after --", "setup": "backend.setup",
     "envs": "env", "secrets": "secrets", "volumes": "mounts",
-    "service": "nothing: a training job is not a service", "pool": "nothing: jobc starts its own machines",
+    **_WITHOUT_KEY,
 }  # fmt: skip
 _OF_RESOURCES = {
     **dict.fromkeys(("infra", "cloud", "region", "zone"), "backend.infra"),
@@ -60,7 +62,10 @@ def check_protected_fields(plan: LaunchPlan, options: SkypilotOptions) -> Iterat
     sent = mapping_or_empty(bare_task.get("file_mounts"))
     files: dict[Path, str] = {("file_mounts", target): _sending_key(target, plan, options) for target in sent}
     added: dict[Path, str] = {("file_mounts", target): "mounts" for target in _bucket_targets(options)}
-    yield from check_extra_entries(options.extra, {**ALWAYS, **added, **files, **places})
+    for diagnostic in check_extra_entries(options.extra, {**ALWAYS, **added, **files, **places}):
+        if reason := _WITHOUT_KEY.get(diagnostic.key.split(".")[2]):
+            diagnostic = replace(diagnostic, because=reason, hint=f"remove {diagnostic.key}")
+        yield diagnostic
     protected = {path: OF_CONFIG[path[0]] for path in config_paths if not _is_merged(path, config, options)}
     yield from check_extra_entries(options.config, protected, ("backend", "config"))
 

@@ -72,7 +72,7 @@ def check_task_placement(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Di
     nodes, _, rest = (options.distribution or "").partition(":")
     if plan.launcher == "srun" and plan.topology.nodes > 1 and nodes.lower() not in ("", "*", "block"):
         title = f"backend.distribution={options.distribution} numbers the tasks across the nodes"
-        because = "ranks are numbered node by node, so each task's number must be its rank"
+        because = "each task's number is its rank, and ranks must be numbered node by node"
         hint = f"backend.distribution=block{rest and ':'}{rest}"
         yield Diagnostic("JC4309", title, because, hint, key="backend.distribution")
     binding = options.gpu_bind
@@ -84,7 +84,7 @@ def check_task_placement(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Di
         because = f"with launcher={plan.launcher}, one srun task starts all ranks of a node, which need all its GPUs"
         yield Diagnostic("JC4309", title, because, hint, key="backend.gpu_bind")
     elif plan.uses_trainer and plan.topology.procs > 1:
-        because = "the trainer uses the GPU with the number LOCAL_RANK, and each rank would see its own GPU as number 0"
+        because = "the trainer uses the GPU numbered LOCAL_RANK, but each rank would see its own GPU as number 0"
         yield Diagnostic("JC4309", title, because, hint, key="backend.gpu_bind")
 
 

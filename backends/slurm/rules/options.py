@@ -89,7 +89,7 @@ def _unknown_option_diagnostic(program: SlurmProgram, name: str, key: str, title
     for other in PROGRAMS:
         if name in other.known:
             right_key = other.owners.get(name, f"backend.{other.section}.{name}")
-            hint = f"remove {key}, and set {right_key}"
+            hint = f"remove {key}, and use {right_key}"
             return Diagnostic("JC4340", title, f"--{name} is an option of {other.name}", hint, key=key)
     begun = sbatch_options.options_with_prefix(name, program.known)
     meant = begun or sbatch_options.similar_options(name, program.known)
@@ -99,7 +99,7 @@ def _unknown_option_diagnostic(program: SlurmProgram, name: str, key: str, title
         return Diagnostic("JC4340", title, because, hint, key=key, severity=Severity.WARNING)
     if owner := program.owners.get(meant[0]):
         because = f"{because}; --{meant[0]} is similar"
-        hint = f"remove {key}, and set {owner}"
+        hint = f"remove {key}, and use {owner}"
     else:
         hint = f"did you mean {join_with_or(f'backend.{program.section}.{name}' for name in meant)}?"
     return Diagnostic("JC4340", title, because, hint, key=key, judgment=not begun)

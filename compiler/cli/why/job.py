@@ -119,9 +119,7 @@ def job_from_artifact(folder: Path, arguments: Arguments, shown: str = "") -> Ex
         changes = (str(error),)
     if again is None:
         title = f"cannot trace the lines of {folder}, because it cannot be compiled again"
-        hint = (
-            "run `jobc why` in the folder where the job was compiled, with the same --config-dir, or on its overrides"
-        )
+        hint = "run `jobc why` where the job was compiled, with the same --config-dir; or pass the job's overrides"
         raise CompileError([Diagnostic("JC5004", title, "; ".join(changes), hint), *refused])
     existing = {path: folder / path for path in again.texts if (folder / path).is_file()}
     files = {path: split_into_lines(read_text_with_line_endings(file)) for path, file in existing.items()}

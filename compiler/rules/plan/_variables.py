@@ -42,7 +42,9 @@ class UserVariable:
         """Return a hint to remove the variable. instead: assignment in `env` that replaces it"""
         if not self.is_set_by_command:
             return f"~{self.key}" + f" {instead}" * bool(instead)
-        return f"{instead.removeprefix('env.')} in its place" if instead else f"the command without {self.name}"
+        if instead:
+            return f"in the command, replace {self.name} with {instead.removeprefix('env.')}"
+        return f"in the command, remove {self.name}"
 
 
 def user_variables(spec: JobSpec) -> Iterator[UserVariable]:

@@ -72,7 +72,7 @@ def _launcher_hint(name: str, command: Sequence[str], procs: int, gpus: int) -> 
     first = f"procs={gpus} " if procs < 2 <= gpus else ""
     if script := _script_and_arguments(command):
         return f"{first}-- {script}, because jobc starts the ranks"
-    return f"{first and first + 'and '}the command without {name} and its options, because jobc starts the ranks"
+    return f"{first and first + 'and '}in the command, remove {name} and its options: jobc starts the ranks"
 
 
 def _script_and_arguments(command: Sequence[str]) -> str:

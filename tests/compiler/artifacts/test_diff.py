@@ -64,15 +64,15 @@ def test_the_meaning_is_told_and_whether_one_resumes_the_other(diff: Diff) -> No
 def test_what_may_change_freely_breaks_no_resume(diff: Diff) -> None:
     status, printed, _ = diff("time=1h,2h", "loop.steps=100")
     assert status == 1
-    assert "one can resume the other" in printed
+    assert "either job can resume the other's runs" in printed
     assert "lifecycle.time_limit_s  3600 → 7200" in printed
 
 
 def test_a_run_of_another_name_is_resumed_by_its_folder(diff: Diff) -> None:
-    said = "\none can resume the other with --resume FOLDER"
+    said = "\neither job can resume the other's runs with --resume FOLDER"
     assert said in diff("name=rb", "vs", "name=rc")[1]
     assert said in diff("storage.root=a", "vs", "storage.root=b")[1]
-    assert "\none can resume the other\n" in diff("time=1h", "vs", "time=2h")[1]
+    assert "\neither job can resume the other's runs\n" in diff("time=1h", "vs", "time=2h")[1]
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def test_a_changed_preset_is_told_in_meaning(call: Call) -> None:
     Path("jobc/experiment/long.yaml").write_text(PRESET.replace("100", "900"))
     status, printed, said = call("verify", JOB)
     assert status == 1 and "[JC5032 " in said and "project:experiment/long.yaml was changed" in said
-    assert "train.loop.steps  100 → 900" in printed and "one can resume the other" in printed
+    assert "train.loop.steps  100 → 900" in printed and "either job can resume the other's runs" in printed
 
 
 WORDS = (

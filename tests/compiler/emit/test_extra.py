@@ -122,18 +122,18 @@ def test_an_option_of_sbatch_that_would_break_a_run_is_refused(extra: str) -> No
 )
 def test_an_option_that_jobc_sets_names_the_key_for_it(key: str, value: str, instead: str) -> None:
     (diagnostic,) = found("JC4600", words=("backend=slurm", "nodes=2", f"backend.{key}={value}"))
-    assert diagnostic.hint == f"remove backend.{key}, and set {instead}"
+    assert diagnostic.hint == f"remove backend.{key}, and use {instead}"
 
 
 @pytest.mark.parametrize(
     ("key", "hint"),
     [
-        ("extra.cpu-bind", "remove backend.extra.cpu-bind, and set backend.cpu_bind"),  # of srun
-        ("extra.unbuffered", "remove backend.extra.unbuffered, and set backend.srun_extra.unbuffered"),
-        ("extra.nodel", "remove backend.extra.nodel, and set queue.nodelist"),  # which getopt_long takes for --nodelist
+        ("extra.cpu-bind", "remove backend.extra.cpu-bind, and use backend.cpu_bind"),  # of srun
+        ("extra.unbuffered", "remove backend.extra.unbuffered, and use backend.srun_extra.unbuffered"),
+        ("extra.nodel", "remove backend.extra.nodel, and use queue.nodelist"),  # which getopt_long takes for --nodelist
         ("srun_extra.unbuf", "did you mean backend.srun_extra.unbuffered?"),
         ("srun_extra.treewidth", "remove backend.srun_extra.treewidth, or backend.version=23.11 if the site has"),
-        ("srun_extra.batch", "remove backend.srun_extra.batch, and set backend.extra.batch"),  # of sbatch
+        ("srun_extra.batch", "remove backend.srun_extra.batch, and use backend.extra.batch"),  # of sbatch
     ],
 )
 def test_an_option_of_the_wrong_program_or_version_leads_to_the_right_one(key: str, hint: str) -> None:

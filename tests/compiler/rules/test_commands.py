@@ -140,8 +140,8 @@ HEAD = "--master_addr=$MASTER_ADDR"
         ((), ["deepspeed", "--num_gpus", "8", "train.py", "-x"], "-- train.py -x, because jobc starts the ranks"),
         ((), ["torchrun", "--nnodes=2", "train.py"], "-- train.py, because jobc starts the ranks"),
         ((), ["torchrun", *HEAD.split(), "train.py"], "-- train.py, because jobc starts the ranks"),
-        ((), in_shell(f"cd x; {RUN}"), "the command without torchrun and its options, because jobc starts the ranks"),
-        ((), in_shell("torchrun --nproc-per-node $N train.py $ARGS"), "the command without torchrun and its options"),
+        ((), in_shell(f"cd x; {RUN}"), "in the command, remove torchrun and its options: jobc starts the ranks"),
+        ((), in_shell("torchrun --nproc-per-node $N train.py $ARGS"), "in the command, remove torchrun and its"),
     ],
 )
 def test_a_launcher_that_knows_one_node_of_several_is_told(

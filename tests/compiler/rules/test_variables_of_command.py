@@ -82,4 +82,4 @@ def test_masks_of_env_and_of_the_command_count_together() -> None:
 
 def test_a_hint_says_what_takes_the_place() -> None:
     (one,) = found("JC3005", *in_shell("export NCCL_BLOCKING_WAIT=1; exec python t.py"))
-    assert one.hint == "TORCH_NCCL_BLOCKING_WAIT=1 in its place"
+    assert one.hint == "in the command, replace NCCL_BLOCKING_WAIT with TORCH_NCCL_BLOCKING_WAIT=1"

@@ -82,7 +82,7 @@ def test_the_command_line_wins_over_the_profile(compiled: Compile) -> None:
 
 def test_options_of_another_backend_say_how_to_go_on(compiled: Compile) -> None:
     (said,) = refused(compiled, "backend=local")
-    assert said.startswith("JC1201 backend.version: that file sets the option for a backend other than local")
+    assert said.startswith("JC1201 backend.version: the file sets this option for another backend, not for local")
     assert compiled("backend=local", "~backend.version").backend.name == "local"
 
 

@@ -60,7 +60,7 @@ RESERVED = (
     ),
     ReservedField(
         _POD, "activeDeadlineSeconds",
-        "it kills a pod without letting the ranks save, and its time starts with the pod, not with the ranks",
+        "this deadline kills a pod before its ranks can save, and counts from the start of the pod, not of the ranks",
         "time=2h for each attempt; backend.deadline=1d for the whole job",
     ),
     ReservedField(
@@ -87,7 +87,7 @@ RESERVED = (
     ),
     ReservedField(
         _NODE, "lifecycle",
-        "preStop uses up the grace period in which the ranks save, because SIGTERM is only sent after it",
+        "preStop uses up the grace period in which the ranks save: Kubernetes sends SIGTERM only after preStop ends",
         "lifecycle.grace=2m, if the ranks need longer; lifecycle: {postStart: …} is supported",
         lambda value: isinstance(value, Mapping) and bool({"preStop", "stopSignal"} & {*value}),
     ),
@@ -111,14 +111,14 @@ RESERVED = (
     ReservedField(
         _METADATA, "finalizers",
         "a controller would have to remove the finalizer, and jobctl stop and jobctl clean would wait until then",
-        "remove it",
+        "remove the finalizers",
     ),
     ReservedField(
         _METADATA,
         "creationTimestamp deletionTimestamp deletionGracePeriodSeconds generation managedFields resourceVersion "
         "selfLink uid",
         "the API server sets this field, and rejects or ignores it in a new object",
-        "remove it",
+        "remove the field",
     ),
     ReservedField(
         ("Service.spec",), "type externalName",
@@ -141,8 +141,8 @@ RESERVED = (
     ),
     ReservedField(
         _NODE, "terminationMessagePolicy",
-        "if a pod's log is gone, jobctl status prints its last lines, which this setting would discard",
-        "remove it: FallbackToLogsOnError",
+        "Kubernetes would not keep the last lines of a pod's log, which jobctl status prints once the log is gone",
+        "remove the field, which jobc sets to FallbackToLogsOnError",
         lambda value: value == "File",
         "hides how a pod ended",
     ),

@@ -32,12 +32,12 @@ def check_config_not_overridable(task: FinishedTask) -> Iterator[Diagnostic]:
     for section, inner in task.section("config").items():
         valid_names = CONFIG_KEYS.get(section)
         if valid_names is None:
-            because = f"a task can only override {', '.join(sorted(CONFIG_KEYS))} of ~/.sky/config.yaml"
+            because = f"in ~/.sky/config.yaml, a task can override only {', '.join(sorted(CONFIG_KEYS))}"
             yield _ignored_key_diagnostic(task, ("config", section), because, CONFIG_KEYS)
             continue
         for name in mapping_or_empty(inner):
             if name not in valid_names:
-                because = f"a task can only set {', '.join(valid_names)} there; other keys are accepted but ignored"
+                because = f"in this section, a task can override only {', '.join(valid_names)}"
                 yield _ignored_key_diagnostic(task, ("config", section, name), because, valid_names)
 
 

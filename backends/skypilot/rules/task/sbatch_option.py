@@ -28,7 +28,7 @@ BREAKS: Mapping[str, str] = {
     "cpus-per-gpu": "cpus", "mem-per-cpu": "mem", "mem-per-gpu": "mem", "requeue": "backend.managed",
     "nodefile": "queue.nodelist", "clusters": "backend.infra", "cluster": "backend.infra",
     **dict.fromkeys(sbatch_options.CONTAINER, "image, container and mounts"),
-    **dict.fromkeys(("wrap", "test-only", "wait", "help", "usage", "version"), "submit, which calls SkyPilot"),
+    **dict.fromkeys(("wrap", "test-only", "wait", "help", "usage", "version"), "jobctl submit, which calls SkyPilot"),
 }  # fmt: skip
 # sbatch options that config.py derives from job keys. If such an option were set twice, one of the values would be
 # ignored.
@@ -55,7 +55,7 @@ def _check_option(task: FinishedTask, key: str, option: str, value: Any) -> Iter
     elif option in BREAKS and value not in (None, False):
         title = f"{key} would contradict the plan"
         because = "SkyPilot passes the option to sbatch, which would then start something other than the compiled job"
-        hint = f"remove {key}, and set {BREAKS[option]}"
+        hint = f"remove {key}, and use {BREAKS[option]}"
     elif option in task.queued and key.startswith("backend.config."):  # JC4600 reports this for backend.extra
         title = f"{key} is set twice"
         because = f"{QUEUED[option]} already sets --{option}, and this value would override it"
@@ -85,6 +85,6 @@ def _option_hint(key: str, meant: list[str]) -> str:
     if not meant:
         return f"remove {key}"
     if owner := OWNED.get(meant[0]) or BREAKS.get(meant[0]):
-        return f"remove {key}, and set {owner}"
+        return f"remove {key}, and use {owner}"
     above = key.rpartition(".")[0]
     return f"did you mean {join_with_or(f'{above}.{name}' for name in meant)}?"
