@@ -19,6 +19,7 @@ from pathlib import Path
 from ..exit_codes import CRASHED
 from ..run_folder.artifact_copies import JOB_FILE, newest_attempt_from
 from ..run_folder.run import Run
+from ..run_folder.submitted_values import SubmittedValues
 from ..system.values import number_or_none, read_artifact_json, read_keys
 from .node_environment import (
     cache_folder,
@@ -45,6 +46,11 @@ def main(argv: list[str]) -> int:
         environ["JOBC_NODES"] = str(read.nodes)
         reject_live_node(read, payload, environ)
         variables.update(job_variables(artifact, read, payload, environ))
+        # the setup lines see them too; launch.py sets them again, after env of the spec
+        environ.update(variables)
+        submitted = SubmittedValues.take(environ)
+        submitted.set_variables(environ)
+        variables.update({name: environ[name] for name in submitted.env})
     except NodeFailure as failure:
         # if jobctl fails, launch.sh prints only stderr and omits the check lines
         return record_and_print_failure(environ, "check" if payload == "preflight" else payload, failure)

@@ -83,9 +83,13 @@ class SubmittedValues(NamedTuple):
         return shlex.join([*env, *(["--", *self.arguments] if self.arguments else [])])
 
     def set_variables(self, environ: MutableMapping[str, str]) -> None:
+        """Set the variables. Folders are prepended to PATH and similar variables, unless they are there already."""
         for name, value in self.env.items():
-            current = environ.get(name) if name in PATH_VARIABLES else None
-            environ[name] = f"{value}{os.pathsep}{current}" if current else value
+            current = environ.get(name, "") if name in PATH_VARIABLES else ""
+            if current:
+                is_first = f"{current}{os.pathsep}".startswith(f"{value}{os.pathsep}")
+                value = current if is_first else f"{value}{os.pathsep}{current}"
+            environ[name] = value
 
 
 NO_VALUES = SubmittedValues()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from jobc.compiler.plan.shell_quoting import ShellCode
 from jobc.runtime.run_folder.submitted_values import NO_VALUES, SubmittedValues, checked_values
 from jobc.runtime.system.failure import Failure
 
@@ -17,7 +18,8 @@ ODD = ("--name", "it's \u00e9\n$HOME", "--", "")
 
 
 def test_the_ranks_get_them_in_every_attempt_and_status_shows_them(job):
-    demo = job(env={"LR": "1", "PATH": "/from/env"})
+    setup = 'echo "$LR $PATH" >>"$JOBC_RUN_DIR/setup"'
+    demo = job(env={"LR": "1", "PATH": "/from/env"}, setup_user_lines=(ShellCode(setup),))
     demo.plan.command += ("record",)
     demo.write_artifact()
     code, output = demo.run(
@@ -30,7 +32,9 @@ def test_the_ranks_get_them_in_every_attempt_and_status_shows_them(job):
         variables = rest.split("\0")
         assert "LR=1e-3" in variables and f"JOBC_ATTEMPT={attempt}" in variables
         (path,) = [value for value in variables if value.startswith("PATH=")]
-        assert path.startswith("PATH=/from/submit:/from/env:")
+        assert path.startswith("PATH=/from/submit:/from/env:/from/submit:")
+        seen = (demo.runs / "a/setup").read_text().splitlines()[-1]
+        assert seen.startswith("1e-3 /from/submit:"), "the setup lines get them too"
         if not attempt:
             assert demo.run("submit", "--resume", "a")[0] == 0
     told = json.loads(demo.run("status", "--format", "json")[1])["submitted_with"]
