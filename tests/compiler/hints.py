@@ -39,7 +39,7 @@ NOT_ALL = {
 }
 
 # Text that ends a hint's first suggestion.
-END = re.compile(r", | or |; | if | for |\?| \(| with | which | tells | shows | shares ")
+END = re.compile(r", | or |; | if | for |\?| \(| with | which | tells | shows | shares | instead of ")
 
 
 def words_of(hint: str) -> list[str]:
