@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from jobc.backends.slurm.engine.batch import failed_check_nodes, task_environment
-from jobc.backends.slurm.engine.link_named_log import expand_log_name, link_log
 from jobc.backends.slurm.engine.requeue import (
     decide_next_start,
     lost_nodes,
@@ -25,71 +22,7 @@ from jobc.runtime.engines.engine import Answer, Engine, Job
 from jobc.runtime.run_folder.run_secrets import secrets_folder_of_run
 from jobc.runtime.system.values import read_keys
 
-PROGRAM = "import sys; from jobc.backends.slurm.engine.batch import main; sys.exit(main(sys.argv[1:]))"
-SRUN = ("--", "srun", "--nodes=2", "bash", "launch.sh")
-RUNNING = "JobState=RUNNING Restarts=0 PreemptTime=None"
-ENDED = "mkdir -p $JOBC_RUN_DIR/exit/0; for node in 00 01; do echo CODE >$JOBC_RUN_DIR/exit/0/node_$node; done"
-
-
-class Bed:
-    """A run folder, and Slurm's clients, which write their words to `asked`."""
-
-    def __init__(self, folder: Path, **settings: object) -> None:
-        self.folder, self.run, self.bin = folder, folder / "runs/job/a", folder / "bin"
-        artifact = self.run / "artifact/0"
-        (artifact / ".jobc").mkdir(parents=True)
-        (artifact / "launch.sh").write_text("")
-        fixed = {
-            "job": "job",
-            "runs": "runs",
-            "nodes": 2,
-            "max_requeues": 1,
-            "kill_after_s": 0.5,
-            "step_tasks": "1(x2)",
-        }
-        (artifact / ".jobc/job.json").write_text(json.dumps({**fixed, **settings}))
-        for name in ("state", "control", "bin"):
-            (folder / name if name == "bin" else self.run / name).mkdir()
-        (self.run / "state/run").write_text(f"job=job\nproject={folder}\n")
-        self.client("scancel", "")
-        self.client("scontrol", f"echo '{RUNNING}'")
-        self.tasks(ENDED.replace("CODE", "0"))
-
-    def client(self, name: str, lines: str) -> None:
-        (self.bin / name).write_text(f'#!/bin/bash\necho "{name} $*" >>{self.folder}/asked\n{lines}\n')
-        (self.bin / name).chmod(0o755)
-
-    def tasks(self, lines: str, check: str = "") -> None:
-        """Fake of srun: how the tasks exit, and which nodes cannot read the run folder."""
-        self.client("srun", f'if [[ $* == *"bash -c"* ]]; then\n:\n{check}\nexit\nfi\n{lines}')
-
-    def start(self, *words: str, **env: str) -> subprocess.Popen[str]:
-        outer = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "JOBC_"))}
-        ours = {"PATH": f"{self.bin}:{os.environ['PATH']}", "HOME": str(self.folder), "SLURM_JOB_ID": "7"}
-        command = [sys.executable, "-c", PROGRAM, *(words or (str(self.run), "0")), *SRUN]
-        pipe = subprocess.PIPE
-        return subprocess.Popen(
-            command, cwd=self.folder, env={**outer, **ours, **env}, stdout=pipe, stderr=subprocess.STDOUT, text=True
-        )
-
-    def __call__(self, *words: str, **env: str) -> tuple[int, str]:
-        process = self.start(*words, **env)
-        printed, _ = process.communicate(timeout=30)
-        return process.returncode, printed
-
-    def recorded(self, attempt: int = 0) -> tuple[str, str]:
-        keys = read_keys(self.run / f"state/job_{attempt}")
-        assert keys["job_id"] == "7"
-        return keys["exit"], keys["reason"]
-
-    def asked(self) -> list[str]:
-        return (self.folder / "asked").read_text().splitlines()
-
-    def wait_for(self, file: str) -> None:
-        until = time.monotonic() + 20
-        while not (self.run / file).exists():
-            assert time.monotonic() < until, file
-            time.sleep(0.05)
+from .batch_bed import ENDED, PROGRAM, RUNNING, SRUN, Bed
 
 
 @pytest.fixture
@@ -322,33 +255,6 @@ def test_without_the_port_of_slurmd_no_node_counts_as_lost() -> None:
     assert lost_nodes(Clients({"show node": NODES}), "n[7-8]") == []
 
 
-NAMES = {"SLURM_JOB_ID": "12", "SLURM_JOB_NAME": "train", "SLURM_ARRAY_JOB_ID": "11", "SLURM_ARRAY_TASK_ID": "3"}
-
-
-@pytest.mark.parametrize(
-    ("pattern", "name"),
-    [
-        ("logs/%x-%j.out", "logs/train-12.out"),
-        ("%A_%a.log", "11_3.log"),
-        ("%4j%%", "0012%"),
-        ("%s%t", "batch0"),
-        ("/dev/null", "/dev/null"),
-        ("%z", "%z"),
-    ],
-)
-def test_the_name_of_a_log_is_expanded_as_sbatch_does(pattern: str, name: str) -> None:
-    assert expand_log_name(pattern, NAMES) == name
-
-
-def test_the_log_has_the_name_in_the_settings_too(tmp_path: Path) -> None:
-    bed = Bed(tmp_path, output="logs/%x-%j.out")
-    (bed.run / "logs").mkdir()
-    (bed.run / "logs/slurm-7.log").write_text("the log\n")
-    assert bed(SLURM_JOB_NAME="train") == (0, "")
-    assert (tmp_path / "logs/train-7.out").read_text() == "the log\n"
-    assert bed(SLURM_JOB_NAME="train")[0] == 0, "a requeue links the same name again"
-
-
 @pytest.mark.parametrize("words", [(), ("here",)])
 def test_standard_error_is_separate_unless_it_is_the_users_terminal(tmp_path: Path, words: tuple[str, ...]) -> None:
     bed = Bed(tmp_path, stderr="train.err")
@@ -358,54 +264,3 @@ def test_standard_error_is_separate_unless_it_is_the_users_terminal(tmp_path: Pa
     assert bed(str(bed.run), "0", *words, JOBC_STDERR="/proc/1/fd/2")[0] == 0
     assert read_keys(bed.folder / "env").get("JOBC_STDERR") == (None if words else "separate")
     assert (tmp_path / "train.err").is_symlink() == (not words)
-
-
-def test_a_file_with_the_name_of_the_log_stays(tmp_path: Path) -> None:
-    bed = Bed(tmp_path, output="train.out")
-    (bed.run / "logs").mkdir()
-    (bed.run / "logs/slurm-7.log").write_text("the log\n")
-    (tmp_path / "train.out").write_text("by hand\n")
-    where = tmp_path / "train.out"
-    assert bed() == (0, f"warning: cannot link the log as {where}: the existing file was not created by jobc\n")
-    assert where.read_text() == "by hand\n"
-
-
-@pytest.mark.parametrize(
-    ("target", "stays"),
-    [
-        ("own/train.log", True),
-        ("gone/train.log", True),
-        ("own/logs/slurm-3.log", True),
-        ("gone/logs/slurm-3.log", True),
-        ("runs/job/a/logs/slurm-3.log", False),
-        ("runs/other/removed/logs/slurm-3.log", False),
-        ("elsewhere/job/b/logs/slurm-3.log", False),
-    ],
-)
-def test_a_symlink_with_the_name_of_the_log_is_replaced_only_if_it_leads_to_one_of_a_run(
-    tmp_path: Path, target: str, stays: bool
-) -> None:
-    log, link = tmp_path / "runs/job/a/logs/slurm-7.log", tmp_path / "train.out"
-    (tmp_path / "elsewhere/job/b/artifact").mkdir(parents=True)
-    for name in ("own/train.log", "own/logs/slurm-3.log", "elsewhere/job/b/state/run"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("")
-    log.parent.mkdir(parents=True)
-    log.write_text("")
-    link.symlink_to(tmp_path / target)
-    assert bool(link_log(log, "train.out", tmp_path, {})) == stays
-    assert os.readlink(link) == str(tmp_path / target if stays else log)
-
-
-def test_a_name_that_cannot_be_created_is_a_warning(tmp_path: Path) -> None:
-    bed = Bed(tmp_path, output="file/train.out")
-    (bed.run / "logs").mkdir()
-    (bed.run / "logs/slurm-7.log").write_text("the log\n")
-    (tmp_path / "file").write_text("")
-    code, printed = bed()
-    assert code == 0 and printed.startswith("warning: cannot create ")
-
-
-def test_without_a_log_in_the_run_folder_there_is_no_link(tmp_path: Path) -> None:
-    assert Bed(tmp_path, output="train.out")()[0] == 0
-    assert not (tmp_path / "train.out").is_symlink()
