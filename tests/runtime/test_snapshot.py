@@ -188,6 +188,15 @@ def test_ignored_entries_in_folders_of_code_are_linked(
     assert not (copy_of(project) / "data/mine/train.bin").is_symlink()
 
 
+def test_an_empty_folder_in_jobcignore_is_not_linked(project: Path, take: Take) -> None:
+    git(project, "init", "-q")
+    for name in (".gitignore", ".jobcignore"):
+        (project / name).write_text("/outputs\n")
+    (project / "outputs").mkdir()
+    assert take(is_linked=True) == 0
+    assert "outputs" not in names(project)
+
+
 def test_ignored_entries_that_nodes_cannot_read_are_reported_as_not_sent(
     project: Path, take: Take, capsys: pytest.CaptureFixture[str]
 ) -> None:
