@@ -98,8 +98,7 @@ class SkypilotBackend(Backend):
     def data_hint(self, plan: LaunchPlan, options: SkypilotOptions, path: Path) -> str:
         if options.file_mounts or {"file_mounts", "volumes"} & options.extra.keys():
             return ""
-        source = "FOLDER" if {*"'\"\\$"} & {*str(path)} else path  # a relative path is rejected (JC4709)
-        return f"'backend.file_mounts={{/{path.name}: \"{source}\"}}' storage.data=/{path.name}"
+        return f"'backend.file_mounts={{/{path.name}: \"{path}\"}}' storage.data=/{path.name}"
 
     def sends(self, plan: LaunchPlan, options: SkypilotOptions) -> Mapping[str, str]:
         return FinishedTask.from_plan(plan, options).local_files()

@@ -22,6 +22,7 @@ _OUTPUT = re.compile(
     r"|tensorboard|htmlcov|site)|.*\.(log|out|err|xml)",
     re.IGNORECASE,
 )
+_PLAIN = re.compile(r"[\w./@+-]+", re.ASCII)  # needs no quotes, neither in a shell nor for Hydra
 
 
 def code_folder(plan: LaunchPlan, out: Path) -> str:
@@ -41,8 +42,9 @@ def check_ignored_entries(compiled: Sequence[CompiledJob], out: Path) -> Iterato
         linking = [job for job in jobs if not job.backend.sends_code and job.plan.run.storage == "shared"]
         for job in sent.values():
             names = [name for name in _ignored_data(folder, job, out) if not _is_output(name)]
-            hint = job.backend.data_hint(job.plan, job.options, Path(folder, names[0])) if names else ""
-            if hint:
+            paths = [path for name in names if _PLAIN.fullmatch(path := f"{folder}/{name}")]
+            hint = job.backend.data_hint(job.plan, job.options, Path(*paths[:1] or ["FOLDER"]))
+            if names and hint:
                 yield _not_sent(folder, names, job, hint)
         if len(linking) > 1:
             names = [name for name in _ignored_data(folder, linking[0], out) if _is_output(name)]

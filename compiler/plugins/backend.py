@@ -125,7 +125,7 @@ class Backend:
 
     def data_hint(self, plan: LaunchPlan, options: Any, path: Path) -> str:
         """Return settings that give the nodes a file or folder that is not sent with the code, or "" if the options
-        already give them data. Called only if `sends_code`.
+        already give them data. Called only if `sends_code`. path: absolute, or FOLDER for one that needs quotes
         """
         return ""
 

@@ -61,6 +61,12 @@ def test_data_that_a_pod_lacks_is_reported_with_a_hint_for_the_backend(project: 
     assert diagnostic.hint.startswith(f"'backend.file_mounts={{/data: \"{project}/data\"}}' storage.data=/data (")
 
 
+def test_a_name_that_needs_quotes_is_not_put_into_the_settings(project: Path) -> None:
+    (project / "data").rename(project / "my 'data'")
+    (diagnostic,) = reported(job("skypilot"))
+    assert diagnostic.hint.startswith("'backend.file_mounts={/FOLDER: \"FOLDER\"}' storage.data=/FOLDER (")
+
+
 def test_what_the_hint_appends_to_jobcignore_ends_the_warning(project: Path) -> None:
     (project / "more data").mkdir()
     (project / "more data/x").touch()
