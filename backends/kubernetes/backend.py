@@ -8,6 +8,7 @@ Source: Kubernetes API 1.32 to 1.37, kubectl 1.32; observed on Kubernetes v1.36.
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar
 
 from ...compiler.diagnostics.diagnostic import Diagnostic, Severity, has_errors
@@ -36,6 +37,7 @@ class KubernetesBackend(FileEmbeddingBackend):
     name = "kubernetes"
     Options = KubernetesOptions
     launch = "./jobctl submit"
+    sends_code = True
     spellings: ClassVar[Mapping[RuntimeVar, Spelling]] = {
         RuntimeVar.JOB_ID: Spelling(Scope.NODE, "the object's name"),
         RuntimeVar.RUN_ID: Spelling(Scope.NODE, "$JOBC_RUN_ID, or from the object's uid"),
@@ -90,6 +92,13 @@ class KubernetesBackend(FileEmbeddingBackend):
 
     def shares_runs(self, spec: JobSpec, options: KubernetesOptions) -> bool:
         return spec.storage.root.startswith("/")
+
+    def data_hint(self, plan: LaunchPlan, options: KubernetesOptions, path: Path) -> str:
+        lasting = [mount.target.rstrip("/") for mount in plan.mounts if mount.kind != "empty"]
+        if lasting:
+            return f"storage.data={lasting[0]}/{path.name}"
+        mount = "'mounts=[{kind: claim, source: CLAIM, target: /shared, read_only: false}]'"
+        return f"{mount} storage.data=/shared/{path.name}"
 
     def engine_settings(self, plan: LaunchPlan, options: KubernetesOptions) -> Mapping[str, Any]:
         name = plan_digest(plan, options)

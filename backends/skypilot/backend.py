@@ -6,6 +6,7 @@ Source: SkyPilot 0.14.1: docs.skypilot.co, its schema, and real launches on Slur
 """
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, ClassVar
 
 from ...compiler.diagnostics.diagnostic import Diagnostic, has_errors
@@ -27,6 +28,7 @@ class SkypilotBackend(Backend):
     name = "skypilot"
     Options = SkypilotOptions
     launch = "./jobctl submit"
+    sends_code = True
     spellings: ClassVar[Mapping[RuntimeVar, Spelling]] = {
         RuntimeVar.JOB_ID: Spelling(Scope.NODE, "$SKYPILOT_TASK_ID"),
         RuntimeVar.RUN_ID: Spelling(Scope.NODE, "$JOBC_RUN_ID, or $SKYPILOT_TASK_ID"),
@@ -92,6 +94,11 @@ class SkypilotBackend(Backend):
 
     def shares_runs(self, spec: JobSpec, options: SkypilotOptions) -> bool:
         return spec.nodes == 1 or options.managed or options.cloud == "slurm" or spec.storage.root.startswith("/")
+
+    def data_hint(self, plan: LaunchPlan, options: SkypilotOptions, path: Path) -> str:
+        if options.file_mounts or {"file_mounts", "volumes"} & options.extra.keys():
+            return ""
+        return f"'backend.file_mounts={{/{path.name}: \"{path}\"}}' storage.data=/{path.name}"
 
     def sends(self, plan: LaunchPlan, options: SkypilotOptions) -> Mapping[str, str]:
         return FinishedTask.from_plan(plan, options).local_files()

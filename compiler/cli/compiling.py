@@ -17,6 +17,7 @@ from ..pipeline.sweeps import compile_sweep, group_points_into_folders
 from ..pipeline.types import CompiledJob, CompileRequest, SweepFolder
 from ..spec.job_spec import open_keys
 from .arguments import Arguments
+from .ignored_entries import check_ignored_entries, code_folder
 from .reporting import DIAGNOSTICS, OK, progress_printer, report_diagnostics
 from .skip_unchanged import record_written_files
 from .terminal import print_lines, print_text
@@ -70,7 +71,8 @@ def _describe_folder(folder: CompiledJob | SweepFolder, target: Path) -> str:
 
 def _collect_diagnostics(compiled: list[CompiledJob], out: Path) -> list[Diagnostic]:
     checks = (check_output_folder, missing_inputs)
-    return [d for job in compiled for d in (*job.diagnostics, *(d for check in checks for d in check(job, out)))]
+    found = [d for job in compiled for d in (*job.diagnostics, *(d for check in checks for d in check(job, out)))]
+    return [*found, *check_ignored_entries(compiled, out)]
 
 
 def check_command(arguments: Arguments) -> int:
@@ -129,8 +131,7 @@ def missing_inputs(compiled: CompiledJob, out: Path) -> list[Diagnostic]:
     plan, backend, values = compiled.plan, compiled.backend, compiled.source_map.spec
     sent = dict(backend.sends(plan, compiled.options))
     if plan.code.kind in ("snapshot", "rsync"):
-        root = Path(ask_file_system("real path", out)).parent / Path(plan.code.root).expanduser()
-        sent["code.root"] = os.path.normpath(root)  # the folder of `out` may not exist yet
+        sent["code.root"] = code_folder(plan, out)
     diagnostics = []
     for key, path in sent.items():
         if not ask_file_system("exists", Path(path).expanduser()):

@@ -114,6 +114,12 @@ def _sha256_digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+def _list_ignored_entries(folder: str) -> list[str]:
+    from .git_ignored import list_ignored_entries  # imports subprocess, which few compiles need
+
+    return list_ignored_entries(folder)
+
+
 QUESTIONS: dict[str, Callable[[str], Any]] = {
     "exists": os.path.exists,
     "folder": os.path.isdir,
@@ -124,4 +130,5 @@ QUESTIONS: dict[str, Callable[[str], Any]] = {
     "real path": os.path.realpath,
     "mode": lambda path: os.lstat(path).st_mode,
     "our file": _read_file_state,
+    "ignored": _list_ignored_entries,
 }

@@ -6,6 +6,7 @@ point group `jobc.backends`. Both kinds use the same registry.py and the same co
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from ...runtime.system.frozen_dataclass import dataclass
@@ -61,6 +62,7 @@ class Backend:
     honours:   plan key -> supported values, which are words or ANY. `queue.*` means all keys in `queue`. A field at its
                neutral value (launch_plan.py) needs no entry.
     launch:    one line that tells people how to start the emitted files by hand.
+    sends_code: whether code=snapshot is sent to nodes that cannot read the folders of the machine that submits.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Backend:
     spellings: ClassVar[Mapping[RuntimeVar, Spelling]]
     honours: ClassVar[Mapping[str, tuple[str, ...]]]
     launch: str
+    sends_code: ClassVar[bool] = False
 
     def check(self, plan: LaunchPlan, options: Any) -> Iterable[Diagnostic]:
         """Yield the problems that `honours` cannot express, such as numbers and combinations. Must be pure. Codes are
@@ -119,6 +122,12 @@ class Backend:
     def sends(self, plan: LaunchPlan, options: Any) -> Mapping[str, str]:
         """Return key -> path (absolute, or from ~) of what jobctl submit uploads besides the code."""
         return {}
+
+    def data_hint(self, plan: LaunchPlan, options: Any, path: Path) -> str:
+        """Return settings that give the nodes a file or folder that is not sent with the code, or "" if the options
+        already give them data. Called only if `sends_code`. path: absolute, or FOLDER for one that needs quotes
+        """
+        return ""
 
     def sweep_shape(self, point: Point) -> object:
         """Return a value that all points of one directory share; a different value means another directory."""

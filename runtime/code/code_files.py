@@ -94,7 +94,9 @@ class _CodeFileSearch:
         if not self._has_file(b".jobcignore"):
             return set()
         with temporary_repository(self.root, self.scratch, ".jobcignore") as git:
-            return set(git.list_paths("ls-files", "--others", "--ignored", "--exclude-per-directory=.jobcignore"))
+            words = ("ls-files", "--others", "--ignored", "--exclude-per-directory=.jobcignore")
+            folders = git.list_paths(*words, "--directory")  # includes empty ones
+            return {*git.list_paths(*words), *(folder.rstrip(b"/") for folder in folders)}
 
     def _ignored_paths(self, named: set[bytes]) -> list[str]:
         ignored = self.git.list_paths("ls-files", "--others", "--ignored", "--exclude-standard", "--directory")

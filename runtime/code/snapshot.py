@@ -35,6 +35,7 @@ LINE_WIDTH, NAME_WIDTH, MOST_SECRETS = 80, 16, 5
 MOST_LINKS = 10_000  # for example, a code folder full of images
 MOST_LOOKS = 20  # maximum number of entries of a folder to look at
 _MARKS = (JOB_FILE, "state/run")  # the first is in artifacts/JOB/BACKEND, the second in RUNS/JOB/ID
+DATA, PRIVATE = "data", "private"
 _BY_PRODUCT = re.compile(r"\..*|__pycache__|node_modules|.*\.egg-info|.*\.pyc|build|dist", re.DOTALL)
 
 
@@ -72,10 +73,14 @@ def copy_code(
         title = f"cannot copy the code to {copy.folder}: {name}: {error.strerror}"
         raise Failure(title, "check permissions and free space, or set JOBC_RUN_ROOT to another folder") from error
     if copy.kept:
-        kept, names = quote_shell_word(str(copy.folder)), _abbreviate_names(copy.kept, 3)
+        kept, names = quote_shell_word(str(copy.folder)), abbreviate_names(copy.kept, 3)
         print(f"code: not overwritten in {kept}, because the job changed these files: {names}", file=sys.stderr)
-    if line := _describe_copy(len(files.paths), links):
-        print(line, file=sys.stderr)
+    for what, entries in (
+        ("symlinked, so shared by all runs", links.linked),
+        (f"not {'copied' if is_linked else 'sent'} (ignored by git)", links.left_out),
+    ):
+        if entries:
+            print(_describe_entries(what, entries), file=sys.stderr)
     if script and (script in links.linked or not (copy.folder / script).exists()):
         if not (folder / script).exists():
             hint = "check the command after --; code.root=FOLDER selects another folder"
@@ -197,39 +202,36 @@ def _was_changed_by_job(target: bytes, copied: tuple[int, int] | None) -> bool:
 def link_ignored(copy: _CodeCopy, ignored: list[str], project: Path, runs: Path, is_linked: bool) -> _IgnoredEntries:
     """Link the ignored entries that a script may need. is_linked: whether the nodes can read them. Raises OSError."""
     links = _IgnoredEntries([], [])
-    artifacts = project / "artifacts"
     for name in ignored:
-        target, link = copy.root / name, copy.folder / name
-        is_of_jobc = not {artifacts, runs.parent}.isdisjoint((target, *target.parents))
-        if is_of_jobc or any(map(_BY_PRODUCT.fullmatch, name.split("/"))) or os.path.lexists(link):
+        link = copy.folder / name
+        use = use_of_ignored(copy.root, name, project, runs)
+        if not use or os.path.lexists(link):
             continue
-        if _holds_jobs(target):
-            continue
-        contains_run = target in (runs, *runs.parents, *artifacts.parents)  # a link would make the run contain itself
-        is_left_out = looks_secret(name) or _is_environment(target) or contains_run
-        if not is_linked or is_left_out or len(links.linked) == MOST_LINKS:
+        if not is_linked or use == PRIVATE or len(links.linked) == MOST_LINKS:
             links.left_out.append(name)
         else:
             copy.make_parents(os.fsencode(link.parent))
-            link.symlink_to(target)
+            link.symlink_to(copy.root / name)
             links.linked.append(name)
     return links
 
 
-def _describe_copy(copied: int, links: _IgnoredEntries) -> str:
-    """Return what was copied, linked and omitted, in 80 columns if possible, or "" if everything was copied."""
-    if not links.linked and not links.left_out:
+def use_of_ignored(root: Path, name: str, project: Path, runs: Path) -> str:
+    """Return DATA if a script may need this ignored entry of the code folder `root`, PRIVATE if it must not be linked,
+    or "" for a by-product and for jobc's own files. The arguments are those of copy_code().
+    """
+    target, artifacts = root / name, project / "artifacts"
+    is_of_jobc = not {artifacts, runs.parent}.isdisjoint((target, *target.parents))
+    if is_of_jobc or any(map(_BY_PRODUCT.fullmatch, name.split("/"))) or _holds_jobs(target):
         return ""
-    for max_names in (3, 2, 1):
-        parts = [f"code: {copied} files copied"]
-        if links.linked:
-            parts.append(f"linked: {_abbreviate_names(links.linked, max_names)}")
-        if links.left_out:
-            parts.append(f"left out: {_abbreviate_names(links.left_out, max_names)}")
-        line = "; ".join(parts)
-        if len(line) <= LINE_WIDTH:
-            break
-    return line
+    contains_run = target in (runs, *runs.parents, *artifacts.parents)  # a link would make the run contain itself
+    return PRIVATE if looks_secret(name) or _is_environment(target) or contains_run else DATA
+
+
+def _describe_entries(what: str, names: list[str]) -> str:
+    """Return a line about ignored entries, in 80 columns if possible."""
+    lines = [f"code: {what}: {abbreviate_names(names, max_names)}" for max_names in (3, 2, 1)]
+    return next((line for line in lines if len(line) <= LINE_WIDTH), lines[-1])
 
 
 def _total_size(root: Path, paths: list[bytes]) -> int:
@@ -243,7 +245,7 @@ def _total_size(root: Path, paths: list[bytes]) -> int:
 def _print_plain_copy(root: Path, files: CodeFiles, size: int) -> None:
     why = f"because {quote_shell_word(str(root))} is not in a git repository"
     count = f"{len(files.paths)} file{'' if len(files.paths) == 1 else 's'}"
-    names = _abbreviate_names(list(map(os.fsdecode, files.paths)), 3) or "none"
+    names = abbreviate_names(list(map(os.fsdecode, files.paths)), 3) or "none"
     print(f"code: copying {count} ({format_size(size)}), {why}: {names}", file=sys.stderr)
     if files.secrets:
         names = " ".join(quote_shell_word(name) for name in files.secrets[:MOST_SECRETS])
@@ -272,7 +274,7 @@ def _list_folders(folder: str | Path) -> list[str]:
         return []
 
 
-def _abbreviate_names(names: list[str], max_names: int) -> str:
+def abbreviate_names(names: list[str], max_names: int) -> str:
     """Return the first `max_names` names, quoted and truncated to 16 characters, and how many more there are."""
     quoted = [quote_shell_word(name) for name in names[:max_names]]
     shown = [name if len(name) <= NAME_WIDTH else f"{name[: NAME_WIDTH - 1]}…" for name in quoted]

@@ -34,7 +34,7 @@ class FilesWrittenByProgram:
 
     def describe_written_files(self, most_s: float = MOST_S) -> list[str]:
         """Return a line such as "script wrote 3 files (12 MiB) in RUN/code: model.pt, …" if the script wrote files, and
-        another one if it wrote through links.
+        another one if it wrote to linked folders outside the run.
 
         most_s: time limit for the scan, in seconds.
         """
@@ -45,7 +45,7 @@ class FilesWrittenByProgram:
         folder = escape_unprintable(str(self.folder))
         in_run = self._describe_changed_files([str(self.folder)], links, deadline, f"in {folder}")
         through_links = self._describe_changed_files(
-            links, [], deadline, "through symlinks into the project, which all runs share"
+            links, [], deadline, "outside the run, in symlinked folders that all runs share"
         )
         return [*filter(None, (in_run, through_links))]
 

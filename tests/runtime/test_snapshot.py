@@ -178,11 +178,33 @@ def test_ignored_entries_in_folders_of_code_are_linked(
     assert take(is_linked=True) == 0
     links = {str(path.relative_to(copy_of(project))) for path in copy_of(project).rglob("*") if path.is_symlink()}
     assert links == {"data/mine/train.bin", "exp/data"}
-    assert capsys.readouterr().err.endswith("; left out: exp/token.key\n")
+    assert capsys.readouterr().err == (
+        "code: symlinked, so shared by all runs: data/mine/train…, exp/data\n"
+        "code: not copied (ignored by git): exp/token.key\n"
+    )
     (project / ".gitignore").write_text("")
     (project / "data/mine/train.bin").write_text("code")
     assert take() == 0
     assert not (copy_of(project) / "data/mine/train.bin").is_symlink()
+
+
+def test_an_empty_folder_in_jobcignore_is_not_linked(project: Path, take: Take) -> None:
+    git(project, "init", "-q")
+    for name in (".gitignore", ".jobcignore"):
+        (project / name).write_text("/outputs\n")
+    (project / "outputs").mkdir()
+    assert take(is_linked=True) == 0
+    assert "outputs" not in names(project)
+
+
+def test_ignored_entries_that_nodes_cannot_read_are_reported_as_not_sent(
+    project: Path, take: Take, capsys: pytest.CaptureFixture[str]
+) -> None:
+    git(project, "init", "-q")
+    (project / ".gitignore").write_text("/data\n")
+    (project / "data").touch()
+    assert take(is_linked=False) == 0
+    assert capsys.readouterr().err == "code: not sent (ignored by git): data\n"
 
 
 @pytest.mark.parametrize(

@@ -51,14 +51,14 @@ def test_a_script_saves_to_a_relative_path_and_the_next_attempt_reads_it(job, re
     demo = snapshot(job, repository)
     code, output = demo.run("submit")
     assert code == 0 and "step 0" in output, output
-    assert "code: 2 files copied; linked: data, marks\n" in output
+    assert "code: symlinked, so shared by all runs: data, marks\n" in output
     # out/step.txt, and train.py, which the script touched
     size = len(SAVES) + len("0")
     assert (
         f"jobc: script wrote 2 files ({size} B) in {demo.only_run}/code: train.py, out/step.txt\njobc: exit 0" in output
     )
     code, output = demo.run("submit", "--resume", demo.only_run.name)
-    assert code == 0 and "step 1" in output and "files copied" not in output, output
+    assert code == 0 and "step 1" in output and "symlinked" not in output, output
     assert (demo.only_run / "code/out/step.txt").read_text() == "1" and not (repository / "out").exists()
 
 
@@ -90,8 +90,11 @@ def test_caches_environments_and_secrets_are_not_linked(job, repository):
     assert code == 0, output
     links = {path.name for path in (demo.only_run / "code").iterdir() if path.is_symlink()}
     assert links == {"big.bin", "data", "marks", "tokenizer", "weights"}
-    line = "code: 2 files copied; linked: big.bin and 4 more; left out: my_secrets and 2 more"
-    assert line in output.splitlines(), output
+    lines = [line for line in output.splitlines() if line.startswith("code:")]
+    assert lines == [
+        "code: symlinked, so shared by all runs: big.bin, data, marks and 2 more",
+        "code: not copied (ignored by git): my_secrets, site.pem, venv",
+    ]
 
 
 def test_a_run_folder_in_an_ignored_folder_is_not_linked_into_itself(job, repository):
@@ -99,7 +102,7 @@ def test_a_run_folder_in_an_ignored_folder_is_not_linked_into_itself(job, reposi
     (repository / "outputs").mkdir()
     demo = snapshot(job, repository)
     code, output = demo.run("submit", JOBC_RUN_ROOT=str(repository / "outputs" / "runs"))
-    assert code == 0 and "linked: data, marks; left out: outputs\n" in output, output
+    assert code == 0 and "runs: data, marks\ncode: not copied (ignored by git): outputs\n" in output, output
 
 
 def test_artifacts_and_runs_of_other_projects_are_not_linked(tmp_path):

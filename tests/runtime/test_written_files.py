@@ -46,7 +46,7 @@ def test_files_that_all_runs_write_are_in_a_line_of_their_own(written: FilesWrit
     (written.folder / "data/last.pt").write_text("42")
     assert written.describe_written_files() == [
         f"script wrote 1 file (1 B) in {written.folder}: model.pt",
-        "script wrote 1 file (2 B) through symlinks into the project, which all runs share: data/last.pt",
+        "script wrote 1 file (2 B) outside the run, in symlinked folders that all runs share: data/last.pt",
     ]
 
 
