@@ -39,6 +39,7 @@ REPEAT_S = 5.0  # launchers and schedulers repeat signals; repeats within this t
 SENDS_TO_ALL = "slurmstepd"  # scancel signals every process of a step, and thus also the rank (Slurm 22.05 to 25.11)
 ENDING_ALL = {"TORCHELASTIC_RUN_ID", "OMPI_COMM_WORLD_SIZE"}  # set by launchers that stop all ranks when one has failed
 STDERR_WAIT_S = 1.0  # how long to wait for the reader of a separate stderr before output is dropped; delays signals too
+SIGNAL_ALL_S = 1.0  # time in which a signal sent to all processes of a step reaches the rank's wrapper after the rank
 DRAIN_S = 1.0  # time limit for reading the output that is still in the pipe after the rank has ended
 
 
@@ -147,10 +148,21 @@ class RankWrapper:
             if signal.SIGCHLD in arrived:
                 for pid, status in processes.reap_children():
                     if pid == child:
+                        self._await_ending_signal(status, signals)
                         self._copy_remaining_output(signals)
                         if self.stderr_log is not None:
                             self.stderr_log.write(b"")  # reports output that was dropped
                         return status
+
+    def _await_ending_signal(self, status: int, signals: SignalQueue) -> None:
+        """If a signal ended the rank, wait until it reaches this process too: Slurm signals them in turn."""
+        ended_by = next((number for number in ENDING if status in (-number, 128 + number)), None)
+        deadline = time.monotonic() + SIGNAL_ALL_S
+        while ended_by is not None and ended_by not in self.forwarded and time.monotonic() < deadline:
+            arrived, _ = signals.wait(deadline - time.monotonic())
+            for number in filter(FORWARDED.__contains__, arrived):
+                signals.take_sender()
+                self.forwarded[number] = time.monotonic()
 
     def _forward_signal(self, child: int, number: int, sender: int) -> None:
         now = time.monotonic()

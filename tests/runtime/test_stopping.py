@@ -60,21 +60,33 @@ def test_two_sigterms_through_a_launcher(job, launcher):
 
 
 AS_SLURMSTEPD = """
-import os, signal, sys, time
+import contextlib, os, signal, sys, time
 open("/proc/self/comm", "w").write("slurmstepd")
 for pid in map(int, sys.argv[1:]):
-    os.kill(pid, signal.SIGTERM)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
     time.sleep(0.05)
 """
+
+
+def signal_as_slurmstepd(pid: int) -> None:
+    below = [pid for pid, _ in reversed(processes.descendants(pid))]  # ranks first, and jobctl is not a task
+    subprocess.run([sys.executable, "-c", AS_SLURMSTEPD, *map(str, below)], check=True)
 
 
 def test_a_signal_that_slurm_sends_to_all_processes_reaches_each_rank_once(job):
     demo = job()
     process = start(demo, *SAVES)
-    below = [pid for pid, _ in reversed(processes.descendants(process.pid))]  # ranks first, and jobctl is not a task
-    subprocess.run([sys.executable, "-c", AS_SLURMSTEPD, *map(str, below)], check=True)
+    signal_as_slurmstepd(process.pid)
     assert end(process) == 75
     assert [demo.mark(f"signals.{rank}") for rank in "01"] == ["1", "1"]
+
+
+def test_a_rank_that_such_a_signal_ends_first_has_not_crashed(job):
+    demo = job()
+    process = start(demo, "mark", "wait")
+    signal_as_slurmstepd(process.pid)
+    assert end(process) == 75
 
 
 TWO_SENDERS = """
