@@ -7,12 +7,13 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
-from jobc.backends.slurm.engine.batch import failed_check_nodes, task_environment
+from jobc.backends.slurm.engine.batch import failed_check_nodes, parse_time_limit, task_environment
 from jobc.backends.slurm.engine.requeue import (
     decide_next_start,
     lost_nodes,
@@ -97,9 +98,39 @@ def test_the_signal_before_the_time_limit_goes_to_the_tasks_and_the_job_is_reque
     job = bed.start()
     bed.wait_for("up")
     job.send_signal(signal.SIGUSR2)
-    assert job.wait(20) == 75
-    assert bed.asked()[2:] == ["scancel --signal=TERM 7", "scontrol show job 7", "scontrol requeue 7"]
+    assert "jobc: the time limit is near" in job.communicate(timeout=20)[0] and job.returncode == 75
+    clients = ["scontrol show job 7", "scancel --signal=TERM 7", "scontrol show job 7", "scontrol requeue 7"]
+    assert bed.asked()[2:] == clients
     assert bed.recorded() == ("", "exit 75: stopped early; requeued")
+
+
+def test_a_time_limit_shorter_than_the_notice_does_not_stop_the_ranks_at_once(tmp_path: Path) -> None:
+    bed = Bed(tmp_path, kill_after_s=70)
+    bed.client("scontrol", "echo 'JobState=RUNNING RunTime=00:00:01 TimeLimit=00:01:00 TimeMin=N/A'")
+    end = f"until [ -e {bed.folder}/end ]; do sleep 0.05; done; {ENDED.replace('CODE', '0')}"
+    bed.tasks(f"touch $JOBC_RUN_DIR/up; {end}")
+    job = bed.start()
+    bed.wait_for("up")
+    job.send_signal(signal.SIGUSR2)
+    while "scontrol show job 7" not in bed.asked():
+        time.sleep(0.05)
+    (bed.folder / "end").touch()
+    printed, _ = job.communicate(timeout=20)
+    assert job.returncode == 0 and "the time limit is 60 s, shorter than the 70 s of --signal" in printed
+    assert not any(line.startswith("scancel") for line in bed.asked())
+
+
+@pytest.mark.parametrize(
+    ("shown", "limit_s"),
+    [
+        ("TimeLimit=1-02:03:04", 93784),
+        ("TimeLimit=00:01:00 TimeMin=N/A", 60),
+        ("TimeLimit=UNLIMITED", None),
+        ("", None),
+    ],
+)
+def test_the_time_limit_is_read_as_slurm_shows_it(shown: str, limit_s: int | None) -> None:
+    assert parse_time_limit(f"RunTime=00:00:09 {shown}\n") == limit_s
 
 
 def test_scancel_by_hand_requeues_nothing(bed: Bed) -> None:

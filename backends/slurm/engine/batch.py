@@ -225,11 +225,26 @@ class BatchAttempt:
     def _wait_for_signals(self, timeout_s: float) -> None:
         for arrived in self._signals.wait(timeout_s)[0]:
             if arrived == signal.SIGUSR2:
+                if self._is_time_limit_shorter_than_notice():
+                    continue
                 self.asked = "time"
+                print("jobc: the time limit is near: asking the ranks to exit", file=sys.stderr, flush=True)
             elif arrived in (signal.SIGTERM, signal.SIGINT):
                 self.asked = self.asked or "term"
             if arrived in (signal.SIGUSR2, signal.SIGINT):
                 self._signal_steps()
+
+    def _is_time_limit_shorter_than_notice(self) -> bool:
+        """Return whether Slurm sent SIGUSR2 as soon as the job started. The ranks then run until the time limit."""
+        notice_s = self.place.settings["kill_after_s"]
+        limit_s = parse_time_limit(self.engine.ask(["scontrol", "show", "job", self.job_id]).text)
+        if limit_s is None or limit_s > notice_s:
+            return False
+        line = (
+            f"the time limit is {limit_s} s, shorter than the {notice_s} s of --signal: the ranks get no early notice"
+        )
+        print(f"jobc: {line}", file=sys.stderr, flush=True)
+        return True
 
     def _signal_steps(self) -> None:
         """Send SIGTERM to the ranks' step with scancel: srun would kill the tasks."""
@@ -265,6 +280,15 @@ class BatchAttempt:
             self._record_job(code, reason)
         delete_run_secrets(self.run.path)
         return code
+
+
+def parse_time_limit(shown: str) -> int | None:
+    """Return a job's time limit in seconds, or None without one. shown: the output of `scontrol show job`"""
+    found = re.search(r"\bTimeLimit=(?:(\d{1,9})-)?(\d\d):(\d\d):(\d\d)\b", shown)
+    if found is None:
+        return None
+    days, hours, minutes, seconds = (int(digits or 0) for digits in found.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
 def create_or_find_run(job_id: str) -> Path:
