@@ -258,11 +258,13 @@ def _is_environment(folder: Path) -> bool:
 
 
 def _holds_jobs(folder: Path) -> bool:
-    """Return whether jobc created this folder for artifacts or runs of another project or of earlier settings.
+    """Return whether jobc created this folder for artifacts or runs, of one or of all jobs: of another project, or with
+    earlier settings.
 
     Looks at only a few folders, because others may contain millions of files.
     """
-    jobs = (Path(job) for each in _list_folders(folder) for job in _list_folders(each))
+    inner = _list_folders(folder)
+    jobs = (Path(job) for each in ([folder], inner) for parent in each for job in _list_folders(parent))
     return any((job / mark).is_file() for job in jobs for mark in _MARKS)
 
 
