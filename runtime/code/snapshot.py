@@ -36,7 +36,7 @@ MOST_LINKS = 10_000  # for example, a code folder full of images
 MOST_LOOKS = 20  # maximum number of entries of a folder to look at
 _MARKS = (JOB_FILE, "state/run")  # the first is in artifacts/JOB/BACKEND, the second in RUNS/JOB/ID
 DATA, PRIVATE = "data", "private"
-_BY_PRODUCT = re.compile(r"\..*|__pycache__|node_modules|.*\.egg-info|.*\.pyc|build|dist", re.DOTALL)
+_BY_PRODUCT = re.compile(r"\..*|__pycache__|node_modules|.*\.egg-info|.*\.pyc|build|dist|jobctl_source", re.DOTALL)
 
 
 def copy_code(

@@ -23,6 +23,7 @@ def main(argv: list[str]) -> int:
         with zipfile.ZipFile(sys.argv[0]) as archive:
             archive.extractall(folder)
             count = len(archive.namelist())
+        (folder / ".gitignore").write_text("*\n")  # in a repository, the next run must not copy the modules as code
     except OSError as error:
         title = f"cannot unpack jobctl to {folder}: {error.strerror}"
         raise Failure(title, "choose a folder that does not exist yet") from error

@@ -61,6 +61,7 @@ def test_source_unpacks_the_program_into_a_new_folder(tmp_path: Path) -> None:
     code, output = help_of(tmp_path, "source", "read me")
     assert code == 0 and output.endswith(" modules in read me; __main__.py is the first one to read\n")
     assert "def main(" in (tmp_path / "read me/jobc_runtime/verbs/submit.py").read_text()
+    assert (tmp_path / "read me/.gitignore").read_text() == "*\n"
     again = [sys.executable, str(tmp_path / "artifacts/demo/local/jobctl"), "source", "read me"]
     done = subprocess.run(again, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 1 and done.stderr == (
