@@ -1,16 +1,18 @@
-"""Shell completion of commands, options, keys, groups and their options, and the valid words for a key.
+"""Shell completion of commands, options, keys, groups and their options, the valid words for a key, and job names.
 
 `jobc completion bash` prints a script that calls `jobc _complete` with the words before the cursor.
 """
 
 import dataclasses
 from collections.abc import Iterable
+from pathlib import Path
 
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..plugins.registry import PACKAGE, find_plugins
 from ..spec.job_spec import JobSpec
 from ..spec.type_hints import accepted_words, dataclass_field_types, type_of_key, union_members
 from .arguments import COMMANDS, Arguments, described_options, parse_arguments
+from .find_artifacts import BY_NAME
 from .reporting import OK
 from .terminal import print_lines, print_text
 
@@ -53,6 +55,8 @@ def complete_last_word(line: str) -> list[str]:
     if word.startswith("-"):
         names = (name for names, _ in described_options() for name in names)
         return _matching_words(word, (f"{name} " for name in names if name.startswith("--")))
+    if words[1:2] and words[1] in BY_NAME and len(words) > 2:
+        return [] if "/" in word else _matching_words(word, (f"{name} " for name in _job_names()))
     operator = word[: len(word) - len(word.lstrip("+~"))]
     typed = word[len(operator) :]
     key, equals, value = typed.partition("=")
@@ -60,12 +64,18 @@ def complete_last_word(line: str) -> list[str]:
         return [f"{operator}{key}={matching}" for matching in _matching_words(value, _complete_values(key))]
     matching = _matching_words(typed, _complete_keys(typed))
     if not operator and len(words) == 2:
-        matching += _matching_words(typed, (f"{name} " for name, text in COMMANDS.items() if text))
+        matching += _matching_words(typed, (f"{name} " for name in COMMANDS if not name.startswith("_")))
     return [f"{operator}{candidate}" for candidate in matching]
 
 
 def _matching_words(start: str, found: Iterable[str]) -> list[str]:
     return sorted({candidate for candidate in found if candidate.startswith(start)})
+
+
+def _job_names() -> list[str]:
+    """Return the names of the jobs that were compiled or run in this folder, except runs in another run root."""
+    folders = (entry for root in ("artifacts", "runs") for entry in Path(root).glob("[!.]*"))
+    return [folder.name for folder in folders if folder.is_dir()]
 
 
 def _complete_keys(typed: str) -> Iterable[str]:

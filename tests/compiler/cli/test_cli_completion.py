@@ -15,12 +15,17 @@ COMPLETIONS = {
     "jobc --conf": ["--config-dir ", "--config-name "],
     "jobc backend.det": ["backend.detach="],
     "jobc -- tr": [],
+    "jobc st": ["storage.", "status ", "stop "],
+    "jobc lo": ["loader.", "loop.", "loss.", "loss=", "logs "],
+    "jobc status my": ["myjob "],
+    "jobc stop x artifacts/": [],
 }
 
 
 def test_bash_completes_keys_groups_and_options(shell: Shell) -> None:
     """In a real bash: its own function, called as readline would call it."""
     shell.write("jobc/task/mine.yaml", "# @package _global_\n")
+    shell.write("artifacts/myjob/local/launch.sh", "")
     script = ['eval "$(jobc completion bash)"', "COMP_WORDBREAKS=${COMP_WORDBREAKS//=/}"]
     for line in [*COMPLETIONS, "jobc task=m"]:
         script.append(f"COMP_LINE={line!r} COMP_POINT={len(line)}; _jobc; printf '%s|' \"${{COMPREPLY[@]}}\"; echo")
