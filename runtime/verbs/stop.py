@@ -72,7 +72,7 @@ def _watch_live_run(place: Place, engine: Engine, named: str) -> RunWatch:
         raise Failure(f"job {place.job.name} has no live run in {place.job.runs}")
     if len(live) > 1:
         names = " ".join(run.id for run in live)
-        raise Failure(f"job {place.job.name} has {len(live)} live runs: {names}", "choose one with --run ID")
+        raise Failure(f"job {place.job.name} has {len(live)} live runs: {names}", f"jobctl stop --run {live[0].id}")
     watch.runs = live
     return watch
 

@@ -43,8 +43,9 @@ def test_two_live_runs_are_not_chosen_from(demo: Stop) -> None:
     demo.set(engine := recorded("TERM"))
     for name in "ab":
         os.utime(demo.run(name, state__node_00=node()).path / "artifact", (1, 1))
-    error = "error: job demo has 2 live runs: b a\n  hint: choose one with --run ID\n"
-    assert demo() == (1, error) and not engine.sent
+    code, error = demo()
+    assert code == 1 and error.startswith("error: job demo has 2 live runs: b a\n  hint: ") and not engine.sent
+    assert error.endswith("jobctl stop --run b\n")
     assert not list(demo.folder.glob("runs/demo/*/control"))
     assert demo("--run", "a")[0] == 0 and engine.sent == [("a", "TERM")]
     assert demo()[0] == 0 and engine.sent[1:] == [("b", "TERM")]
