@@ -70,8 +70,15 @@ class NewRun:
         resume = self.run.path / "state/resume"
         with contextlib.suppress(FileNotFoundError):
             resume.unlink()
-        _write_file(resume, f"command={self.engine.resume(self.run)}\n")
+        new_code = "new_code=yes\n" if self._can_replace_code() else ""  # so that a crash can be fixed
+        _write_file(resume, f"command={self.engine.resume(self.run)}\n{new_code}")
         self._unfinished = None
+
+    def _can_replace_code(self) -> bool:
+        run = self.run.path
+        return (
+            self.engine.can_replace_code and os.path.isdir(run / "code") and not os.path.lexists(run / "state/mirror")
+        )
 
     def print_started(self, what: str) -> None:
         """Print the run's ID and what was started, then the commands that follow and stop it.
@@ -105,6 +112,8 @@ class NewRun:
             _create_folder(self.run.path / name)
         job = self.place.job.name
         keys = {"job": job, "created": int(time.time()), "project": self.place.project, "init_from": init_from}
+        if self.place.sweep is None and self.place.own_run is None:
+            keys["artifact"] = self.place.artifact
         keys.update(values.keys())
         keys["key"] = os.urandom(8).hex()  # distinguishes this run from others at the same path (run_secrets.py)
         _write_keys(self.run.path / "state/run", keys)
@@ -221,7 +230,7 @@ def _note_code(new: NewRun, new_code: bool) -> None:
         raise Failure(f"run {run.id} has no copy of the code, so --new-code has no effect", code=2)
     if new_code and os.path.lexists(run.path / "state/mirror"):
         why = "with storage.run=node, the code is on the hosts, so --new-code cannot replace it"
-        raise Failure(why, "--fork starts a new run with the current code", 2)
+        raise Failure(why, "jobctl submit without --resume starts a new run with the current code", 2)
     if new_code:
         _write_file(run.path / "state/changes", f"attempt {new.attempt}\n  code: copied again\n", os.O_APPEND)
     elif has_code:

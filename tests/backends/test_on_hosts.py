@@ -49,7 +49,7 @@ def check_what_is_shown(said: str, job: Job, rank: int = 4) -> None:
     rest.
     """
     why = f"rank {rank}: RuntimeError: the disk is broken (program.py:4)"
-    told = f"jobc: node 2 failed first: {why}; the end of logs/rank_{rank:02}.log:\n"
+    told = f"jobc: node 2 failed first: {why}; the end of {job.run}/logs/rank_{rank:02}.log:\n"
     shown = (
         re.escape(told)
         + r"(\[rank\d\]: )?Traceback \(most recent call last\):\n(.*\n)+?RuntimeError: the disk is broken\n"

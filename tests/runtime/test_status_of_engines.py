@@ -165,7 +165,7 @@ def test_why_a_pod_waits_is_what_must_be_mended(status: dict[str, Any], expected
 
 LOG = """\
 node 1, pod demo-1:
-jobc: rank 3 failed first (exit 1: KeyError: 'label_17'); the end of logs/rank_03.log:
+jobc: rank 3 failed first (exit 1: KeyError: 'label_17'); the end of /runs/r/logs/rank_03.log:
 Traceback (most recent call last):
   File "train.py", line 9, in <module>
 KeyError: 'label_17'
@@ -175,7 +175,7 @@ SEEN = LOG.replace("jobc: rank", "a\nTraceback (most recent call last):\n  File 
 
 
 @pytest.mark.parametrize(
-    "log", [LOG, SEEN.replace("; the end of logs/rank_03.log:", ", see the end of logs/rank_03.log")]
+    "log", [LOG, SEEN.replace("; the end of /runs/r/logs/rank_03.log:", ", see the end of /runs/r/logs/rank_03.log")]
 )
 def test_the_node_the_rank_and_the_traceback_of_the_first_failure_are_shown(tmp_path: Path, log: str) -> None:
     run = make_run(tmp_path, state__job_0=RECORD, **{"logs__first_failure.txt": log})

@@ -35,7 +35,7 @@ def test_the_live_run_is_stopped_and_how_it_ended_is_printed(demo: Stop) -> None
     demo.set(engine := recorded("TERM"))
     demo.run("a", state__node_00=node())
     demo.run("b", state__node_00=node(**ENDED))
-    lines = "stopping run a: it has 30 s to save\nrun a: stopped by jobctl stop or Ctrl-C (exit 0)\n"
+    lines = "stopping run a: it has 30 s to save\nrun a: stopped by jobctl stop (exit 0)\n"
     assert demo() == (0, lines) and engine.sent == [("a", "TERM")] and demo.clock.now == 0
 
 
@@ -106,7 +106,7 @@ def test_a_run_that_does_not_end_is_asked_then_killed_and_then_that_is_an_error(
 def test_now_does_not_ask(demo: Stop, ends_at: str, ended_s: float) -> None:
     demo.set(engine := recorded(ends_at))
     demo.run(state__node_00=node())
-    assert demo("--now") == (0, "killing run r\nrun r: stopped by jobctl stop or Ctrl-C (exit 0)\n")
+    assert demo("--now") == (0, "killing run r\nrun r: stopped by jobctl stop (exit 0)\n")
     assert engine.sent[0][1] == "QUIT" and engine.sent[-1][1] == ends_at
     assert ended_s <= demo.clock.now < ended_s + 1
 

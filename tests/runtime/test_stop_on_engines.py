@@ -197,7 +197,7 @@ def test_pods_are_marked_and_then_get_the_signal(demo: Stop, storage: str, marke
     kubernetes(demo, [pod(0, "Running"), pod(1, "Running")], storage=storage)
     run = demo.run(state__job_0=RECORD)
     code, output = demo()
-    assert code == 0 and output.endswith("run r: stopped by jobctl stop or Ctrl-C (exit 0)\n"), output
+    assert code == 0 and output.endswith("run r: stopped by jobctl stop (exit 0)\n"), output
     folder = "node_00/" if storage == "object" else ""
     mark = 'mkdir -p -- "$1/control" && echo "$JOBC_JOB_UID" >"$1/control/STOP"'
     mark = f"exec demo-0 --container=node -- bash -c {mark} - /runs/{folder}demo/r"
