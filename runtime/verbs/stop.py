@@ -103,7 +103,7 @@ def end_runs(watch: RunWatch, name: str, is_now: bool) -> list[Run]:
         if not live or (signal == "TERM" and is_now):
             continue
         if signal == "TERM":
-            print_line(f"stopping {name}: it has {engine.grace_s} s to save")
+            print_line(f"stopping {name}: it has {engine.grace_s} s to exit")
         elif not is_killed:
             print_line(f"killing {name}")
             is_killed = True

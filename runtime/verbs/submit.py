@@ -98,7 +98,9 @@ def parser(engine: Engine) -> Parser:
     if engine.can_replace_code:
         text = "with --resume: copy your code again; by default, the run keeps the code from its first start"
         words.add_argument("--new-code", action="store_true", help=text)
-    text = "start a new run from that run's newest checkpoint"
+    text = (
+        "start a new run from that run's newest checkpoint; your own script finds that run's folder in JOBC_INIT_FROM"
+    )
     words.add_argument("--fork", metavar="ID", default="", help=text)
     text = "ID of the new run; default: date, time and four random digits"
     words.add_argument("--run-id", metavar="ID", default="", help=text)

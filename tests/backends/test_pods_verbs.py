@@ -57,7 +57,7 @@ def test_logs_are_of_the_node_or_the_rank_that_was_asked_for(make: Callable[...,
 
     followers = [follow(job), follow(job, "--node", "1"), follow(job, "--rank", "3")]
     code, said = job("stop")
-    assert code == 0 and "stopping run a: it has 5 s to save" in said, said
+    assert code == 0 and "stopping run a: it has 5 s to exit" in said, said
     said = [follower.communicate(timeout=90) for follower in followers]
     assert all(follower.returncode == 0 for follower in followers) and not any(errors for _, errors in said), said
     everything, of_node, of_rank = (output for output, _ in said)

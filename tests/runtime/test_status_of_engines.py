@@ -184,6 +184,10 @@ def test_the_node_the_rank_and_the_traceback_of_the_first_failure_are_shown(tmp_
     assert state.reason == "node 1: rank 3 failed first (exit 1: KeyError: 'label_17')"
     notes = list(engine.notes(run, state))
     assert (notes[0], notes[-1], len(notes)) == ("| Traceback (most recent call last):", "| KeyError: 'label_17'", 3)
+    assert "--resume" in engine.resume_command(run, state)
+    assert engine.resume_command(run, state._replace(reason="node 0: exit status 2: usage")) == "", (
+        "it would fail again"
+    )
 
 
 @pytest.mark.parametrize("forged", ["kind=secret", "kind=--all", "object=", "companions=secret"])
