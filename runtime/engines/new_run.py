@@ -173,7 +173,9 @@ class NewRun:
 def create_run(place: Place, engine: Engine, run_id: str = "") -> NewRun:
     """Create a new run folder with its copy of the artifact. write_description() completes it. Raises Failure."""
     if run_id and not RUN_ID.fullmatch(run_id):
-        raise Failure(f"not a run ID: {run_id}", "letters, digits, dot, dash and underscore", 2)
+        raise Failure(
+            f"{run_id} is not a run ID", "a run ID consists of letters, digits, dots, dashes and underscores", 2
+        )
     runs = place.job.runs
     if not runs.parent.exists():
         _create_folder(runs.parent)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from .. import exit_codes
 from ..run_folder.run import quote_shell_word
-from ..run_folder.run_folder import read_small_file, release_reserved_file, write_small_file
+from ..run_folder.run_folder import parse_count, read_small_file, release_reserved_file, write_small_file
 from ..system.processes import SignalQueue
 from .peers import GOODBYE_S
 from .verdict import LATE, MOST_LINES, RankEnd, Verdict, judge_node, read_attempt_log, read_log_tail
@@ -198,7 +198,14 @@ class NodeEnding:
         return True
 
     def _resume_line(self, code: int, reason: str) -> str:
-        """Return a line with the command that resumes the run, or with other advice, or "" if there is none."""
+        """Return a line with the command that resumes the run, or with other advice, or "" if there is none.
+
+        code, reason: how this node ended. A failure of another node counts if it is worse.
+        """
+        first = read_small_file(self.run_folder.first_failure)
+        other = parse_count(first[0], code) if first else code
+        if first and {code, other} <= {*exit_codes.PRIORITY}:
+            code, reason = exit_codes.worst_exit_code((code, other)), f"{reason}; {first[1].get('reason')}"
         content = read_small_file(self.run_folder.resume_command)
         keys = content[1] if content else {}
         command = keys.get("command", "")

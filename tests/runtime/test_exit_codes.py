@@ -153,6 +153,14 @@ def test_the_last_line_says_how_to_go_on(tmp_path, code, reason, line):
     assert NodeEnding._resume_line(SimpleNamespace(run_folder=run), code, reason) == line
 
 
+@pytest.mark.parametrize(("other", "line"), [(1, "resume with: jobctl submit --resume r --new-code"), (65, "")])
+def test_a_failure_of_another_node_counts_for_the_last_line(tmp_path, other, line):
+    run = RunFolder(tmp_path, 0)
+    write_small_file(run.resume_command, keys={"command": "jobctl submit --resume r", "new_code": "yes"})
+    write_small_file(run.first_failure, str(other), {"node": 1, "reason": "rank 4: KeyError"})
+    assert NodeEnding._resume_line(SimpleNamespace(run_folder=run), 75, "") == line
+
+
 @pytest.mark.parametrize(
     ("codes", "winner"),
     [([0, 75], 75), ([75, 69], 69), ([69, 1], 1), ([1, 71], 71), ([71, 65], 65), ([0, 0], 0), ([65, 1, 0], 65)],
