@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from jobc.backends.kubernetes.engine.pods import why_pod_is_waiting
+from jobc.backends.skypilot.engine.parse_output import first_failure_reason
 from jobc.backends.skypilot.engine.skypilot_engine import SkypilotEngine
 from jobc.backends.slurm.engine.slurm_engine import why_job_is_pending
 from jobc.runtime.engines.engine import Answer, Engine, State
@@ -206,6 +207,15 @@ def skypilot(tmp_path: Path, said: str, log: str = "") -> SkypilotEngine:
     tables = {"queue": json.dumps({"c": [{"job_id": 3, "status": said}]}), "logs": log, "status": "[]"}
     engine.run_sky = lambda *words: tables[words[0]]  # type: ignore[method-assign]
     return engine
+
+
+def test_the_failed_ranks_own_node_gives_the_reason_of_a_skypilot_job() -> None:
+    lines = [
+        "jobc: node 0 failed first (exit 1: rank 3: exit status 3)",
+        "jobc: rank 3 failed first (exit status 3), see the end of /r/logs/rank_03.log",
+    ]
+    assert first_failure_reason(lines, 1) == lines[1][6:]
+    assert first_failure_reason([*lines, "jobc: rank 1 failed first (exit 65)"], 65) == "rank 1 failed first (exit 65)"
 
 
 @pytest.mark.parametrize(
