@@ -24,8 +24,8 @@ STOPPED = "the run was stopped immediately"
 WATCHFUL_S = 0.1  # pause between checks while an event is expected soon
 CAN_RESTART = (exit_codes.CRASHED, exit_codes.PEER_LOST)
 CAN_GO_ON = (exit_codes.PREEMPTED, exit_codes.PEER_LOST, exit_codes.INTERRUPTED)  # these can be resumed
-# A word as printed by bash's printf %q. Nothing else is printed, because people paste the command.
-_WORD = r"(?:(?:[\w@%+=:,./~-]|\\[^\n])+|\$'(?:[^'\\]|\\[^\n])*')"
+# A word as printed by shlex.quote or bash's printf %q. Nothing else is printed, because people paste the command.
+_WORD = r"""(?:(?:[\w@%+=:,./~-]|\\[^\n]|'[^'\x00-\x1f\x7f-\x9f]*'|"'")+|\$'(?:[^'\\]|\\[^\n])*')"""
 RESUME_COMMAND = re.compile(rf"(?=.*jobctl'? submit --resume ){_WORD} submit --resume {_WORD}")
 
 
