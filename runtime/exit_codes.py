@@ -46,6 +46,8 @@ USUAL_STATUS = {
     126: "a command cannot be executed: check its permissions and its #! line",
     127: "a command was not found",
 }
+USAGE_ERROR = "exit status 2: "  # in a reason
+AFTER_USAGE_ERROR = "compile or submit the job again with valid arguments; --resume would repeat these"
 
 
 def describe_exit_status(status: int) -> str:

@@ -16,18 +16,18 @@ from ..frontend.observed_files import ask_file_system
 COMMANDS = {
     "compile": "write the artifact directory (the default command)",
     "check": "print diagnostics, write nothing",
-    "plan": "estimate steps, memory, time and cost for each size: jobc plan nodes=1,2,8",
-    "diff": "compare two jobs, artifacts or runs: jobc diff nodes=2,4, jobc diff DIR DIR",
+    "plan": "estimate steps, memory, time and cost: jobc plan nodes=1,2,8",
+    "diff": "compare two jobs, artifacts or runs: jobc diff DIR DIR",
     "run": "compile, submit and follow",
-    "why": "show where a line or a key comes from: jobc why FILE:LINE, jobc why DIR loop.steps",
-    "verify": "find hand edits and inputs that changed since the compile: jobc verify DIR",
-    "explain": "explain a diagnostic: jobc explain JC3011, jobc explain taken-port",
+    "why": "show where a line or a key comes from: jobc why FILE:LINE",
+    "verify": "find hand edits and changed inputs: jobc verify DIR",
+    "explain": "explain a diagnostic: jobc explain JC3011",
     "backends": "list the installed backends and what each one supports",
     "submit": "run DIR/jobctl submit; also status, logs, stop, preflight, smoke, shell and clean",
     **dict.fromkeys(("status", "logs", "stop", "preflight", "smoke", "shell", "clean"), ""),
-    "ls": "list the runs of all jobs, newest first: jobc ls --state failed --limit 20",
-    "watch": "show a run's live progress, using DIR/jobctl logs: jobc watch DIR",
-    "init": "write a cluster profile from facts detected on this machine: jobc init lab",
+    "ls": "list all jobs' runs, newest first: jobc ls --state failed",
+    "watch": "show a run's live progress: jobc watch DIR",
+    "init": "detect this cluster, and write its profile: jobc init lab",
     "completion": 'print shell completion: eval "$(jobc completion bash)"',
     "help": "",
     "_complete": "",
@@ -43,8 +43,9 @@ FORMATS = {  # command -> output formats, the default first
 }
 VERBS = ("submit", "status", "logs", "stop", "preflight", "smoke", "shell", "clean")  # each runs DIR/jobctl VERB
 USAGE = {
-    **dict.fromkeys((*VERBS, "watch"), "DIR [OPTION …]"),
+    **dict.fromkeys(VERBS, "DIR [OPTION …]"),
     **dict.fromkeys(("status", "logs"), "DIR|RUN|NAME … [OPTION …]"),
+    **dict.fromkeys(("stop", "watch"), "DIR|RUN|NAME [OPTION …]"),
     **dict.fromkeys(("compile", "check", "plan", "run"), "[OPTION …] [KEY=VALUE …] [-- COMMAND ARGUMENT …]"),
     "shell": "DIR [OPTION …] [-- COMMAND ARGUMENT …]",
     "diff": "[DIR …] [OPTION …] [KEY=VALUE …] [vs KEY=VALUE …]",
@@ -128,6 +129,8 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
         if program_words is None:
             _reject_user_command(command, words)
         raise
+    if options["help"]:
+        return Arguments("help" if first is None else command, (), None, help=True)
     if options["detach"] and command != "run":
         hint = "jobc run --detach …, or jobctl submit --detach"
         raise _no_effect_error("--detach", "only jobc run starts a job", hint)

@@ -14,7 +14,7 @@ from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..emit.artifact import PROGRAM
 from ..emit.job_json import JOB
 
-BY_NAME = ("status", "logs", "watch", "stop")  # a job name selects the job's newest run; a run ID selects that run
+BY_NAME = ("status", "logs", "watch", "stop")  # a job name selects the newest run, or the live one for stop
 OWN_ONLY = (*BY_NAME, "clean")
 ZIP_END_BYTES = 22  # the end of central directory record, without a comment
 
@@ -85,8 +85,9 @@ def newest_copy(folder: Path) -> Path:
 
 
 def _find_run_by_name(command: str, word: str) -> Path | None:
-    """Return the run with that ID, or the newest run of the job with that name."""
+    """Return the run with that ID, or the job's newest run, or for stop, its live run if there is one."""
     from .ls import run_roots
+    from .recorded_engine import may_be_live
     from .run_list import find_runs
 
     roots = [root for root in dict.fromkeys(run_roots()) if root.is_dir()]
@@ -97,6 +98,11 @@ def _find_run_by_name(command: str, word: str) -> Path | None:
         hint = shlex.join(["jobc", command, str(with_id[0])])
         because = f"these runs belong to the jobs {', '.join(path.parent.name for path in with_id)}"
         raise CompileError([Diagnostic("JC1110", f"{len(with_id)} runs have the ID {word}", because, hint)])
+    live = [run for run in called if may_be_live(run)] if command == "stop" and not with_id else []
+    if len(live) > 1:
+        because, hint = f"these runs may be live: {' '.join(run.id for run in live)}", f"jobc stop {live[0].id}"
+        raise CompileError([Diagnostic("JC1110", f"job {word} has {len(live)} runs to stop", because, hint)])
+    called = live or called
     return next(iter([*with_id, *(run.path for run in called)]), None)
 
 

@@ -5,7 +5,9 @@ The options of jobctl's verbs differ between backends, because engines define so
 
 import argparse
 import re
-from collections.abc import Iterator
+import shutil
+import textwrap
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,83 +15,101 @@ from typing import Any
 
 from ...runtime.engines.engine import Engine, Job
 from ..plugins.registry import PACKAGE, Plugin, find_plugins
-from .arguments import COMMANDS, USAGE, VERBS, Arguments, described_options
+from .arguments import COMMANDS, TAKES_ARGUMENTS, USAGE, VERBS, Arguments, described_options
 from .completion import find_group_options
 from .terminal import print_text
 
+LEAST_WIDTH = 40  # narrower terminals wrap the lines themselves
 _INTRO = """\
-jobc compiles one job spec into launch files for a backend. The job then runs without jobc.
+jobc compiles one job spec into launch files for a backend. The job then runs
+without jobc.
 
-  jobc name=hello procs=2                        compile for this machine, into artifacts/hello/local/
-  artifacts/hello/local/jobctl submit            start it
-  jobc run name=hello procs=2                    compile, start and follow
-  jobc procs=2 time=12h -- train.py --lr 0.1     your own program
-  jobc -m procs=1,2 optim.lr=1e-3,3e-3           every combination, in one directory
+  jobc run -- train.py --lr 0.1            compile, start and follow your script
+  jobc name=hello procs=2 -- train.py      compile into artifacts/hello/local/
+  artifacts/hello/local/jobctl submit      start what was compiled
+  jobc -m env.LR=0.1,0.2 -- train.py       every combination, in one directory
+  jobc run name=example procs=2            train the bundled example model
 """
 
 
-INIT_OPTIONS = """
-  NAME        name of the profile, for cluster=NAME; default: the cluster's name in Slurm
-  KEY=VALUE   a setting of the profile: hosts=node[1-4], queue.account=abc, python=venv, python.path=/shared/venv
-  --project   write to ./jobc/cluster/, for everyone on this project, instead of ~/.config/jobc/cluster/
-  --force     overwrite an existing profile"""
+INIT_OPTIONS = {
+    "NAME": "name of the profile, for cluster=NAME; default: the cluster's name in Slurm",
+    "KEY=VALUE": "a setting of the profile: hosts=node[1-4], queue.account=abc, python=venv, python.path=/shared/venv",
+    "--project": "write to ./jobc/cluster/, for everyone on this project, instead of ~/.config/jobc/cluster/",
+    "--force": "overwrite an existing profile",
+}
 
 
 def show_help(arguments: Arguments) -> int:
-    if arguments.command not in ("compile", "help"):
+    if arguments.command != "help":
         return _show_command(arguments.command)
     print_text(f"{_INTRO}\n")
     print_text("commands (the first word without `=`):")
-    for name, text in COMMANDS.items():
-        if text:
-            print_text(f"  {name:<12} {text}")
+    _print_rows(((name, text) for name, text in COMMANDS.items() if text), 12)
     print_text("\noptions:")
     _show_options()
     print_text("\ngroups (group=option):")
-    for group, options in sorted(find_group_options().items()):
-        print_text(f"  {group:<12} {', '.join(sorted(set(options)))}")
+    groups = sorted(find_group_options().items())
+    _print_rows(((group, ", ".join(sorted(set(options)))) for group, options in groups), 12)
     print_text("\neveryday keys (key=value; `jobc --cfg job` prints all):")
-    for key, text in _everyday_keys():
-        print_text(f"  {key:<12} {text}")
+    _print_rows(_everyday_keys(), 12)
     print_text("\nvalues: 12h, 64GiB, 1e-3, node[1-4]; null unsets a key")
-    print_text("put your own config files into ./jobc or ~/.config/jobc; config.yaml there applies to every job")
+    print_text("put your own config files into ./jobc or ~/.config/jobc;\nconfig.yaml there applies to every job")
     return 0
 
 
 def _show_command(command: str) -> int:
-    print_text(f"usage: jobc {command} {USAGE.get(command, '')}".rstrip())
+    _print_wrapped(USAGE.get(command, ""), f"usage: jobc {command} ", 12)
     if command in VERBS:
         print_text(f"\nruns DIR/jobctl {command}")
         _show_verb_options(command)
     else:
         print_text(f"\n{COMMANDS[command].partition(': jobc')[0]}")
     if command == "init":
-        print_text(INIT_OPTIONS)
+        print_text("\noptions:")
+        _print_rows(INIT_OPTIONS.items(), 11)
     if command == "ls":
         from .ls import OPTIONS
 
-        for option, text in OPTIONS.items():
-            print_text(f"  {option:<18} {text}")
+        print_text("\noptions:")
+        _print_rows(OPTIONS.items(), 18)
     if command == "watch":
         _show_verb_options("logs")
-    if command in ("check", "run"):
+    if command not in TAKES_ARGUMENTS:
         print_text("\noptions:")
         _show_options()
         print_text("\njobc --help lists groups and keys")
     return 0
 
 
+def _print_rows(rows: Iterable[tuple[str, str]], width: int) -> None:
+    """Print names in a column of that width, each with its text, which is wrapped to the terminal's width."""
+    for name, text in rows:
+        _print_wrapped(text, f"  {name:<{width}} ", width + 3)
+
+
+def _print_wrapped(text: str, start: str, indent: int) -> None:
+    columns = max(LEAST_WIDTH, shutil.get_terminal_size().columns)
+    wrapped = textwrap.wrap(
+        text,
+        columns,
+        initial_indent=start,
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    print_text("\n".join(wrapped) or start.rstrip())
+
+
 def _show_verb_options(verb: str) -> None:
     """Print a verb's options for every backend, because no artifact was given."""
     if options := options_of_verb(verb):
-        print_text(f"\noptions, if the backend supports them; `jobc {verb} DIR --help` shows those of one artifact:")
-    for option, text in options.items():
-        print_text(f"  {option:<18} {text}")
+        print_text(f"\noptions, if the backend supports them (`jobc {verb} DIR --help` shows which):")
+    _print_rows(options.items(), 18)
 
 
 def _show_options() -> None:
-    for names, text in described_options():
-        print_text(f"  {', '.join(names):<22} {text}")
+    _print_rows(((", ".join(names), text) for names, text in described_options()), 22)
 
 
 def _everyday_keys() -> list[tuple[str, str]]:

@@ -54,3 +54,9 @@ def recorded_engine(run: Run) -> Engine:
     settings["backend"] = word_or_empty(str(settings.get("backend", "")))
     engine = RecordedEngine(Job(runs.name, artifact, runs, settings))
     return SweepEngine(engine) if settings.get("sweep") else engine
+
+
+def may_be_live(run: Run) -> bool:
+    """Return whether the run is live, or has been submitted to an engine and is not known to have ended."""
+    state = recorded_engine(run).state(run)
+    return state.is_live or state.name == "submitted"

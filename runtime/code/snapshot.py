@@ -7,6 +7,7 @@ Out: RUN/code, where files that ranks wrote or changed are kept, and RUN/state/c
 
 from __future__ import annotations
 
+import filecmp
 import os
 import re
 import shutil
@@ -89,6 +90,23 @@ def copy_code(
         raise Failure(f"the script {script} is not in the copy of {folder}", hint, DATA_BROKEN)
 
 
+def changed_code(root: Path, run: Path) -> str:
+    """Return the names of the files in `root` that have changed since they were copied to the run, or "" if none has.
+
+    New files are not detected.
+    """
+    copy = _CodeCopy(root, run / "code", run / COPIED_FILES)
+    changed = []
+    for path, state in copy.read_record().items():
+        source = os.path.join(os.fsencode(root), path)
+        with suppress(OSError):
+            if _was_changed(source, state) and not filecmp.cmp(
+                source, os.path.join(os.fsencode(copy.folder), path), shallow=False
+            ):
+                changed.append(os.fsdecode(path))
+    return _abbreviate_names(changed, 3)
+
+
 class _IgnoredEntries(NamedTuple):
     """The entries that git ignores, relative to the code folder: those linked into the copy, and those left out."""
 
@@ -110,7 +128,7 @@ class _CodeCopy:
 
     def copy_files(self, paths: list[bytes]) -> None:
         """Copy the files. Raises OSError."""
-        states = self._read_record()
+        states = self.read_record()
         if self.folder.is_dir():
             self._open_earlier()
         else:
@@ -128,14 +146,14 @@ class _CodeCopy:
         keeps_written = bool(states)
         for path in paths:
             target = os.path.join(os.fsencode(self.folder), path)
-            if keeps_written and _was_changed_by_job(target, states.get(path)):
+            if keeps_written and _was_changed(target, states.get(path)):
                 self.kept.append(os.fsdecode(path))
                 continue
             self._copy_entry(os.path.join(os.fsencode(self.root), path), target)
             if state := _size_and_mtime(target):
                 states[path] = state
 
-    def _read_record(self) -> _States:
+    def read_record(self) -> _States:
         """Return the states from the last copy, or {} if there is no valid record."""
         try:
             lines = read_bytes(self.record, MOST_RECORD_BYTES).split(b"\0")
@@ -190,12 +208,12 @@ def _size_and_mtime(path: bytes) -> tuple[int, int] | None:
     return (status.st_size, int(status.st_mtime)) if stat.S_ISREG(status.st_mode) else None
 
 
-def _was_changed_by_job(target: bytes, copied: tuple[int, int] | None) -> bool:
-    """Return whether the job wrote this file. copied: its state when it was copied, or None if it was not copied.
+def _was_changed(path: bytes, copied: tuple[int, int] | None) -> bool:
+    """Return whether this file was written after the copy. copied: its state in the copy, or None if it is not there.
 
     Some file systems round a timestamp when it reaches the disk, so it may change by a second.
     """
-    now = _size_and_mtime(target)
+    now = _size_and_mtime(path)
     return now is not None and (copied is None or now[0] != copied[0] or abs(now[1] - copied[1]) > 1)
 
 

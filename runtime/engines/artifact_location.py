@@ -34,7 +34,7 @@ class Place:
 
     def __init__(self, artifact: Path, sweep: Place | None = None) -> None:
         """sweep: the sweep's directory, if the artifact is one of its points in a temporary folder"""
-        self.artifact = Path(os.path.realpath(artifact))
+        self.artifact, self.sweep = Path(os.path.realpath(artifact)), sweep
         self.settings = read_artifact_json(self.artifact / JOB_FILE)
         if not _describes_job(self.settings):
             raise Failure(f"{self.artifact / JOB_FILE} does not describe a job", "compile the job again")
@@ -49,6 +49,7 @@ class Place:
             runs = sweep.job.runs.parent / name
         elif self.own_run is not None:
             runs = own_run.parent
+            is_elsewhere = is_elsewhere or os.path.realpath(self.project / root / name) != str(runs)
         else:
             runs = Path.cwd() / (os.environ.get("JOBC_RUN_ROOT") or self.project / root) / name
         for folder in (self.project, runs):
@@ -59,6 +60,7 @@ class Place:
         runs = Path(os.path.realpath(runs)) if os.path.isdir(runs) else runs
         self.job: Job = Job(name, self.artifact, runs, self.settings, is_elsewhere)
         self.job.project = str(self.project)
+        self.job.compiled_artifact = self._compiled_artifact()
 
     @classmethod
     def of_this_program(cls) -> Place:
@@ -75,6 +77,16 @@ class Place:
         if Path.cwd() == Path("/"):
             raise Failure("this artifact was moved, and / is not a project folder", "cd to your project folder")
         return Path.cwd()
+
+    def _compiled_artifact(self) -> Path | None:
+        """Return the artifact directory of which this is a run's copy, if it exists and is this user's."""
+        if self.own_run is None:
+            return None
+        artifact = Path(read_keys(self.own_run.path / "state/run").get("artifact", ""))
+        position = self.settings.get("place", "")
+        is_same = read_artifact_json(artifact / JOB_FILE).get("place") == position
+        is_moved = self.project / artifact.parent.parent.name / position != artifact
+        return artifact if is_same and not is_moved and is_mine(artifact / "jobctl") else None
 
     def engine(self) -> Engine:
         """Return the backend's engine, which is packed in the artifact, or the base engine if the backend has none."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..exit_codes import CRASHED, DONE, INTERRUPTED, MEANING, PEER_LOST, PREEMPTED
+from ..exit_codes import CRASHED, DONE, INTERRUPTED, MEANING, PEER_LOST, PREEMPTED, USAGE_ERROR
 from ..run_folder.artifact_copies import JOB_FILE
 from ..run_folder.run import (
     QUIET_S,
@@ -28,7 +28,7 @@ from ..run_folder.run_secrets import delete_run_secrets, secrets_folder_of_run
 from ..run_folder.stopping import signal_supervisors_here, write_stop_mark
 from ..system.failure import Failure
 from ..system.text import one_line
-from ..system.values import read_artifact_json
+from ..system.values import read_artifact_json, read_keys
 from .live_runs import notes_on_live_run, why_run_may_be_live
 from .log_files import LogRequest
 
@@ -81,8 +81,10 @@ class Job:
         """is_elsewhere: whether the runs are outside the artifact's default run root.
 
         project: folder to which the spec's relative paths refer; set by Place.
+        compiled_artifact: the artifact directory from which a run's copy was made, if it still exists; set by Place.
         """
         self.project = ""
+        self.compiled_artifact: Path | None = None
         self.name, self.artifact, self.runs, self.settings = name, artifact, runs, settings
         self.is_elsewhere = is_elsewhere
         nodes = settings.get("nodes")
@@ -205,9 +207,10 @@ class Engine:
             or (code == CRASHED and os.path.isdir(run.path / "checkpoints"))
         ):
             return self.resume(run)
-        if code == CRASHED and os.path.isdir(run.path / "code"):  # the user's program crashed and must be fixed first
-            return f"{self.resume(run)} --new-code"
-        return ""
+        if code != CRASHED or USAGE_ERROR in self.reason_line(run, state):
+            return ""
+        # the user's program crashed, and must be fixed first
+        return f"{self.resume(run)} --new-code" if "new_code" in read_keys(run.path / "state/resume") else ""
 
     def logs_label_and_path(self, run: Run) -> tuple[str, str]:
         """Return a phrase such as "logs in", and the path of the logs."""
@@ -303,7 +306,8 @@ class Engine:
     def resume(self, run: Run) -> str:
         """Return the command that resumes the run."""
         named = str(run.path) if self.job.is_elsewhere else run.id
-        return f"{jobctl_command(self.job.artifact, 'submit')} --resume {quote_shell_word(named)}"
+        artifact = self.job.compiled_artifact or self.job.artifact
+        return f"{jobctl_command(artifact, 'submit')} --resume {quote_shell_word(named)}"
 
     def ask(
         self,
@@ -334,7 +338,8 @@ class Engine:
 def state_of_ended_run(run: Run, code: int | None, reason: str = "") -> State:
     """Return the State of a run that ended with this exit code and reason."""
     if run.is_stopped and code in (DONE, INTERRUPTED):
-        return State("stopped", f"stopped by jobctl stop or Ctrl-C (exit {code})", code, reason)
+        how = MEANING[code] if code == INTERRUPTED else "stopped by jobctl stop"
+        return State("stopped", f"{how} (exit {code})", code, reason)
     if code == DONE:
         return State("done", "done (exit 0)", code, reason)
     if code == PREEMPTED:

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from ..exit_codes import CRASHED, DATA_BROKEN, INTERRUPTED, RENDEZVOUS_FAILED
+from ..exit_codes import CRASHED, DATA_BROKEN, INTERRUPTED, MEANING, RENDEZVOUS_FAILED
 from ..node.node_start import exec_program
 from ..run_folder.run import Run, quote_shell_word
 from ..run_folder.run_secrets import delete_run_secrets, save_secret
@@ -196,7 +196,8 @@ class HostsEngine(StartingEngine):
         finally:
             signal.signal(signal.SIGINT, previous)
         state = self.state_now(run)
-        print(f"run {run.id}: {state.text}", flush=True)
+        is_interrupted = bool(interrupts) and state.name == "stopped"
+        print(f"run {run.id}: {MEANING[INTERRUPTED] if is_interrupted else state.text}", flush=True)
         if interrupts:
             return INTERRUPTED
         return CRASHED if state.exit_code is None else state.exit_code

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from ..run_folder.run import MOST_NODES, Run
+from ..run_folder.run import MOST_NODES, Run, quote_shell_word
 from ..system.streams import LogOutput
 from ..system.untrusted_files import Unreadable, open_regular
 
@@ -205,14 +205,14 @@ def line_as_terminal_shows(line: bytes) -> bytes:
 
 def print_first_failure(run: Run, failure: Mapping[str, str]) -> None:
     """Print which node failed first, and the end of its log, starting at the first traceback."""
-    name = failure["log"]
+    log = run.path / "logs" / failure["log"]
     out = LogOutput(not run.is_mine)
-    lines = _failure_lines(run.path / "logs" / name, _attempt_header(run.attempt))
+    lines = _failure_lines(log, _attempt_header(run.attempt))
     title = f"jobc: node {failure['node']} failed first: {failure['reason']}"
     if not lines:  # the node had not written to its own log yet
         out.write(f"{title}\n".encode())
     else:
-        out.write(f"{title}; the end of logs/{name}:\n".encode())
+        out.write(f"{title}; the end of {quote_shell_word(str(log))}:\n".encode())
         out.write(b"".join(line + b"\n" for line in lines))
         out.write(b"jobc: that failure was first; the lines below are older, or a consequence of it\n")
     out.flush()

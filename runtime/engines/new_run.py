@@ -70,8 +70,15 @@ class NewRun:
         resume = self.run.path / "state/resume"
         with contextlib.suppress(FileNotFoundError):
             resume.unlink()
-        _write_file(resume, f"command={self.engine.resume(self.run)}\n")
+        new_code = "new_code=yes\n" if self._can_replace_code() else ""  # so that a crash can be fixed
+        _write_file(resume, f"command={self.engine.resume(self.run)}\n{new_code}")
         self._unfinished = None
+
+    def _can_replace_code(self) -> bool:
+        run = self.run.path
+        return (
+            self.engine.can_replace_code and os.path.isdir(run / "code") and not os.path.lexists(run / "state/mirror")
+        )
 
     def print_started(self, what: str) -> None:
         """Print the run's ID and what was started, then the commands that follow and stop it.
@@ -105,6 +112,8 @@ class NewRun:
             _create_folder(self.run.path / name)
         job = self.place.job.name
         keys = {"job": job, "created": int(time.time()), "project": self.place.project, "init_from": init_from}
+        if self.place.sweep is None and self.place.own_run is None:
+            keys["artifact"] = self.place.artifact
         keys.update(values.keys())
         keys["key"] = os.urandom(8).hex()  # distinguishes this run from others at the same path (run_secrets.py)
         _write_keys(self.run.path / "state/run", keys)
@@ -164,7 +173,9 @@ class NewRun:
 def create_run(place: Place, engine: Engine, run_id: str = "") -> NewRun:
     """Create a new run folder with its copy of the artifact. write_description() completes it. Raises Failure."""
     if run_id and not RUN_ID.fullmatch(run_id):
-        raise Failure(f"not a run ID: {run_id}", "letters, digits, dot, dash and underscore", 2)
+        raise Failure(
+            f"{run_id} is not a run ID", "a run ID consists of letters, digits, dots, dashes and underscores", 2
+        )
     runs = place.job.runs
     if not runs.parent.exists():
         _create_folder(runs.parent)
@@ -221,7 +232,7 @@ def _note_code(new: NewRun, new_code: bool) -> None:
         raise Failure(f"run {run.id} has no copy of the code, so --new-code has no effect", code=2)
     if new_code and os.path.lexists(run.path / "state/mirror"):
         why = "with storage.run=node, the code is on the hosts, so --new-code cannot replace it"
-        raise Failure(why, "--fork starts a new run with the current code", 2)
+        raise Failure(why, "jobctl submit without --resume starts a new run with the current code", 2)
     if new_code:
         _write_file(run.path / "state/changes", f"attempt {new.attempt}\n  code: copied again\n", os.O_APPEND)
     elif has_code:

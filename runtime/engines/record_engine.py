@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from ..exit_codes import CRASHED, DONE, INTERRUPTED, PEER_LOST, PREEMPTED
+from ..exit_codes import CRASHED, DONE, INTERRUPTED, PEER_LOST, PREEMPTED, USAGE_ERROR
 from ..run_folder.run import Run, worst_code
 from ..run_folder.run_folder import write_small_file
 from ..system.failure import Failure
@@ -165,7 +165,8 @@ class RecordEngine(Engine):
         return "" if state.is_live or state.exit_code in (DONE, INTERRUPTED, None) else state.reason
 
     def resume_command(self, run: Run, state: State) -> str:
-        return self.resume(run) if state.exit_code in (CRASHED, PEER_LOST, PREEMPTED) and not state.is_live else ""
+        can_continue = state.exit_code in (CRASHED, PEER_LOST, PREEMPTED) and not state.is_live
+        return self.resume(run) if can_continue and USAGE_ERROR not in state.reason else ""
 
     def path_on_nodes(self, run: Run, node: int = 0) -> str:
         root = str(self.job.settings.get("storage_root", ""))

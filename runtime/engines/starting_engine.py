@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
@@ -141,8 +142,8 @@ def exec_shell(place: Place, named: str, node: int, command: Sequence[str]) -> N
 
 def copy_user_code(place: Place, engine: StartingEngine, new: NewRun) -> None:
     """Copy the user's code into the run if code=snapshot. Raises Failure."""
-    code: Any = place.settings.get("code")
-    if not isinstance(code, dict) or code.get("kind") not in ("snapshot", "rsync"):
+    code = _copied_code(place)
+    if not code:
         return
     from ..code.snapshot import copy_code  # packed only in such jobs
 
@@ -156,3 +157,18 @@ def copy_user_code(place: Place, engine: StartingEngine, new: NewRun) -> None:
         script=code["script"],
         is_linked=engine.can_nodes_read_folder(root, new),
     )
+
+
+def warn_of_changed_code(place: Place, run: Run) -> None:
+    """Warn if the user's code has changed since it was copied to a run, which continues with its copy."""
+    if code := _copied_code(place):
+        from ..code.snapshot import changed_code  # packed only in such jobs
+
+        if names := changed_code(Path(place.project, code["root"]), run.path):
+            print(f"warning: the run ignores what has changed in your code since then: {names}", file=sys.stderr)
+
+
+def _copied_code(place: Place) -> dict[str, Any]:
+    """Return the settings of code=snapshot and code=rsync, or {} for any other code."""
+    code = place.settings.get("code")
+    return code if isinstance(code, dict) and code.get("kind") in ("snapshot", "rsync") else {}

@@ -58,7 +58,7 @@ class SubmittedValues(NamedTuple):
             keys = _read_keys_or_fail(source) if is_training else read_keys(source)
         if is_training and (broken := [name for name, kind in _KINDS.items() if not _is_valid(keys.get(name), kind)]):
             title = f"{source}: {broken[0]}= is damaged: not what jobctl submit wrote"
-            raise Failure(title, "jobctl submit --fork starts a new run with the values that you give", DATA_BROKEN)
+            raise Failure(title, "jobctl submit starts a new run with the values that you give", DATA_BROKEN)
         return cls._from_keys(keys)
 
     @classmethod
@@ -137,7 +137,7 @@ def _read_keys_or_fail(path: Path) -> dict[str, str]:
         raise Failure(title, "check the storage of the run folder", CRASHED) from None
     keys = parse_keys(printable(content.decode(errors="replace")))
     if b"\0" in content or "job" not in keys:
-        raise Failure(f"{path} is damaged", "jobctl submit --fork starts a new run", DATA_BROKEN)
+        raise Failure(f"{path} is damaged", "jobctl submit starts a new run", DATA_BROKEN)
     return keys
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .. import exit_codes
-from ..run_folder.run_folder import read_small_file, release_reserved_file, write_small_file
+from ..run_folder.run import quote_shell_word
+from ..run_folder.run_folder import parse_count, read_small_file, release_reserved_file, write_small_file
 from ..system.processes import SignalQueue
 from .peers import GOODBYE_S
 from .verdict import LATE, MOST_LINES, RankEnd, Verdict, judge_node, read_attempt_log, read_log_tail
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
 STOPPED = "the run was stopped immediately"
 WATCHFUL_S = 0.1  # pause between checks while an event is expected soon
 CAN_RESTART = (exit_codes.CRASHED, exit_codes.PEER_LOST)
-CAN_GO_ON = (exit_codes.PREEMPTED, exit_codes.PEER_LOST)  # these can be resumed, as can a crash with progress
-# A word as printed by bash's printf %q. Nothing else is printed, because people paste the command.
-_WORD = r"(?:(?:[\w@%+=:,./~-]|\\[^\n])+|\$'(?:[^'\\]|\\[^\n])*')"
+CAN_GO_ON = (exit_codes.PREEMPTED, exit_codes.PEER_LOST, exit_codes.INTERRUPTED)  # these can be resumed
+# A word as printed by shlex.quote or bash's printf %q. Nothing else is printed, because people paste the command.
+_WORD = r"""(?:(?:[\w@%+=:,./~-]|\\[^\n]|'[^'\x00-\x1f\x7f-\x9f]*'|"'")+|\$'(?:[^'\\]|\\[^\n])*')"""
 RESUME_COMMAND = re.compile(rf"(?=.*jobctl'? submit --resume ){_WORD} submit --resume {_WORD}")
 
 
@@ -71,8 +72,8 @@ class NodeEnding:
         is_stopped = code == exit_codes.DONE and self.run_folder.stop_mark.exists()
         meaning = "stopped" if is_stopped else exit_codes.MEANING[code]
         self.output.print_jobc_line(f"exit {code}: {meaning}" + (f": {why}" if why else ""))
-        if command := self._resume_command(code):
-            self.output.print_jobc_line(f"resume with: {command}")
+        if self.node == 0 and (line := self._resume_line(code, verdict.reason)):
+            self.output.print_jobc_line(line)
         self.peers.announce_end()
         self._wait_while(lambda: self.peers.are_linked, time.monotonic() + (GOODBYE_S if at_once else float("inf")))
         self._stop_lingering()
@@ -142,14 +143,16 @@ class NodeEnding:
 
     def _print_first_failure(self, first: RankEnd) -> None:
         """Print which rank failed first, and the end of its log unless the console has just printed that (rank 0)."""
-        detail = "" if first.reason == f"exit status {first.code}" else f": {first.reason}"
-        head = f"rank {first.rank} failed first (exit {first.code}{detail})"
+        how = f"exit {first.code}"
+        if first.reason != f"exit status {first.code}":
+            how = first.reason if first.reason.startswith("exit status ") else f"{how}: {first.reason}"
+        head = f"rank {first.rank} failed first ({how})"
         log = self.run_folder.rank_log_file(first.rank)
         tail = read_log_tail(self.run_folder, log)
         if tail and self.output.was_just_printed(tail):
-            self.output.print_jobc_line(f"{head}, see the end of logs/{log.name}")
+            self.output.print_jobc_line(f"{head}, see the end of {quote_shell_word(str(log))}")
         else:
-            self.output.print_jobc_line(f"{head}; the end of logs/{log.name}:")
+            self.output.print_jobc_line(f"{head}; the end of {quote_shell_word(str(log))}:")
             self.output.print(tail or b"(it printed nothing)\n")
 
     def _write_state_file(self, path: Path, first_line: str, keys: Mapping[str, object]) -> None:
@@ -194,11 +197,25 @@ class NodeEnding:
         self.output.flush()
         return True
 
-    def _resume_command(self, code: int) -> str:
-        """Return the resume command, or "" if nothing can be resumed or this is not node 0, which alone prints it."""
-        has_progress = self.run_folder.ended_commands_file.exists() or any(self.run_folder.checkpoints.glob("step_*"))
-        saved = code == exit_codes.CRASHED and has_progress
+    def _resume_line(self, code: int, reason: str) -> str:
+        """Return a line with the command that resumes the run, or with other advice, or "" if there is none.
+
+        code, reason: how this node ended. A failure of another node counts if it is worse.
+        """
+        first = read_small_file(self.run_folder.first_failure)
+        other = parse_count(first[0], code) if first else code
+        if first and {code, other} <= {*exit_codes.PRIORITY}:
+            code, reason = exit_codes.worst_exit_code((code, other)), f"{reason}; {first[1].get('reason')}"
         content = read_small_file(self.run_folder.resume_command)
-        command = content[1].get("command", "") if content else ""
-        is_wanted = self.node == 0 and (saved or code in CAN_GO_ON)
-        return command if is_wanted and RESUME_COMMAND.fullmatch(command) else ""
+        keys = content[1] if content else {}
+        command = keys.get("command", "")
+        has_progress = self.run_folder.ended_commands_file.exists() or any(self.run_folder.checkpoints.glob("step_*"))
+        if not RESUME_COMMAND.fullmatch(command):
+            return ""
+        if code in CAN_GO_ON or (code == exit_codes.CRASHED and has_progress):
+            return f"resume with: {command}"
+        if code != exit_codes.CRASHED:
+            return ""
+        if exit_codes.USAGE_ERROR in reason:
+            return exit_codes.AFTER_USAGE_ERROR
+        return f"resume with: {command} --new-code" if "new_code" in keys else ""

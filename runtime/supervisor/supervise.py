@@ -229,7 +229,8 @@ class Supervisor:
 
     def _ask_to_stop(self, number: int, why: str) -> None:
         """Ask the ranks to save and exit. `number` is SIGTERM even for SIGHUP because few programs save on SIGHUP."""
-        self.output.print_jobc_line(f"{why}: asking the ranks to save and exit within {self.grace_s} s")
+        name = signal.Signals(number).name
+        self.output.print_jobc_line(f"{why}: sending {name} to the ranks, which have {self.grace_s} s to exit")
         self._update_ranks()
         self.asked[number] = time.monotonic()
         self.kill_at = self.asked[number] + self.grace_s

@@ -19,7 +19,7 @@ from .untrusted_files import Unreadable
 
 NO_READER = 1
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
-HELP_WIDTH = 100
+HELP_WIDTH = 80
 
 
 class Parser(argparse.ArgumentParser):

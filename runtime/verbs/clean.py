@@ -86,7 +86,7 @@ def _parse_keep_count(text: str, place: Place) -> int:
     """Return how many runs to keep. keep_runs=0 in the spec means that no number is set. Raises Failure."""
     keep = text or str(place.settings.get("keep_runs") or "")
     if not keep:
-        raise Failure("the number of runs to keep is not set", "--keep 5, or keep_runs=5 in the spec", 2)
+        raise Failure("the number of runs to keep is not set", "jobctl clean --keep 5, or keep_runs=5 in the spec", 2)
     if not re.fullmatch("[0-9]{1,9}", keep):
         raise Failure(f"--keep takes a number, not {keep}", "", 2)
     return int(keep)

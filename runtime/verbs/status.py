@@ -10,6 +10,7 @@ from typing import Any
 
 from ..engines.artifact_location import Place, add_point_option
 from ..engines.engine import Engine
+from ..exit_codes import AFTER_USAGE_ERROR, CRASHED, USAGE_ERROR
 from ..run_folder.run import Run, quote_shell_word
 from ..run_folder.submitted_values import SubmittedValues
 from ..system.command_line import Parser
@@ -105,6 +106,8 @@ def _format_report(report: dict[str, Any], logs_label: str) -> list[str]:
     lines += [f"  {note}" for note in report["notes"]]
     if report["resume"]:
         lines.append(f"  resume with: {report['resume']}")
+    elif report["exit_code"] == CRASHED and USAGE_ERROR in report["reason"]:
+        lines.append(f"  next: {AFTER_USAGE_ERROR}")
     return [*lines, f"  {logs_label} {quote_shell_word(report['logs'])}"]
 
 

@@ -72,7 +72,7 @@ def _watch_live_run(place: Place, engine: Engine, named: str) -> RunWatch:
         raise Failure(f"job {place.job.name} has no live run in {place.job.runs}")
     if len(live) > 1:
         names = " ".join(run.id for run in live)
-        raise Failure(f"job {place.job.name} has {len(live)} live runs: {names}", "choose one with --run ID")
+        raise Failure(f"job {place.job.name} has {len(live)} live runs: {names}", f"jobctl stop --run {live[0].id}")
     watch.runs = live
     return watch
 
@@ -103,7 +103,7 @@ def end_runs(watch: RunWatch, name: str, is_now: bool) -> list[Run]:
         if not live or (signal == "TERM" and is_now):
             continue
         if signal == "TERM":
-            print_line(f"stopping {name}: it has {engine.grace_s} s to save")
+            print_line(f"stopping {name}: it has {engine.grace_s} s to exit")
         elif not is_killed:
             print_line(f"killing {name}")
             is_killed = True

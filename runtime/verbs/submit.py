@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from ..engines.artifact_location import Place
 from ..engines.engine import Engine
 from ..engines.new_run import create_next_attempt, create_run
 from ..engines.run_to_continue import find_run_to_continue
-from ..engines.starting_engine import StartingEngine, copy_user_code, starting_engine
+from ..engines.starting_engine import StartingEngine, copy_user_code, starting_engine, warn_of_changed_code
 from ..run_folder.submitted_values import NO_VALUES, VARIABLE, SubmittedValues, checked_values
 from ..system.command_line import Parser
 from ..system.failure import Failure
@@ -59,17 +60,30 @@ def start_attempt(
         new = create_next_attempt(place, engine, run, options.new_code)
         init_from = read_keys(run.path / "state/run").get("init_from", "")
     else:
-        init_from = str(place.choose_run(options.fork).path) if options.fork else ""
+        init_from = _fork_origin(place, engine, options.fork) if options.fork else ""
         new = create_run(place, engine, options.run_id)
     with new:
         if run is None or options.new_code:
             copy_user_code(place, engine, new)
+        else:
+            warn_of_changed_code(place, run)
         if run is None:
             new.write_description(init_from, values)
         if is_temporary:
             engine.job.artifact = new.artifact
             shutil.rmtree(place.artifact.parent)  # engine.start() may exec the job
         return engine.start(new, init_from, options)
+
+
+def _fork_origin(place: Place, engine: Engine, named: str) -> str:
+    """Return the path of the run from which to fork. Warn if it has no checkpoint, which the trainer reports itself."""
+    run, node = place.choose_run(named), place.settings.get("node")
+    is_script = not (isinstance(node, dict) and node.get("uses_trainer"))
+    is_known = engine.has_files_here and not os.path.lexists(run.path / "state/mirror")
+    if is_script and is_known and not any(run.path.glob("checkpoints/step_*")):
+        effect = "the new run starts from scratch, unless your script reads JOBC_INIT_FROM, that run's folder"
+        print(f"warning: run {run.id} has no checkpoint of jobc: {effect}", file=sys.stderr)
+    return str(run.path)
 
 
 def parser(engine: Engine) -> Parser:
@@ -84,7 +98,9 @@ def parser(engine: Engine) -> Parser:
     if engine.can_replace_code:
         text = "with --resume: copy your code again; by default, the run keeps the code from its first start"
         words.add_argument("--new-code", action="store_true", help=text)
-    text = "start a new run from that run's newest checkpoint"
+    text = (
+        "start a new run from that run's newest checkpoint; your own script finds that run's folder in JOBC_INIT_FROM"
+    )
     words.add_argument("--fork", metavar="ID", default="", help=text)
     text = "ID of the new run; default: date, time and four random digits"
     words.add_argument("--run-id", metavar="ID", default="", help=text)
@@ -117,7 +133,9 @@ def submitted_values(engine: StartingEngine, options: argparse.Namespace, argume
     if options.resume:
         given = "--env" if options.env else "arguments after --"
         why = f"{given} cannot be given for an existing run, which repeats the values of its first submit"
-        raise Failure(why, "--fork starts a new run with other values", 2)
+        raise Failure(
+            why, "jobctl submit without --resume starts a new run; with --fork, from that run's checkpoint", 2
+        )
     node = engine.job.settings.get("node")
     return checked_values(options.env, arguments, node if isinstance(node, dict) else {})
 

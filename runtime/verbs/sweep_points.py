@@ -41,6 +41,8 @@ def print_points(engine: Engine, sweep: Run, shown_as: str) -> int:
         width = min(MOST_LABEL_WIDTH, max(len(point.point.label) for point, _ in points))
         for point, state in points:
             print(f"{point.point.number:>5}  {one_line(point.point.label):<{width}}  {one_line(state.text)}")
+            reason = "" if state.exit_code is None else engine.engine_of(point.run).reason_line(point.run, state)
+            print(f"       reason: {one_line(reason)}\n" if reason else "", end="")
     return int(any(state.exit_code not in (None, 0) for _, state in points))
 
 

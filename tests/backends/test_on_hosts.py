@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from jobc.runtime.run_folder.run import quote_shell_word
 from jobc.tests.backends.jobs import WAYS, Job, make, read, start
 from jobc.tests.testbed import Cluster, wait_for
 
@@ -49,7 +50,8 @@ def check_what_is_shown(said: str, job: Job, rank: int = 4) -> None:
     rest.
     """
     why = f"rank {rank}: RuntimeError: the disk is broken (program.py:4)"
-    told = f"jobc: node 2 failed first: {why}; the end of logs/rank_{rank:02}.log:\n"
+    log = quote_shell_word(f"{job.run}/logs/rank_{rank:02}.log")
+    told = f"jobc: node 2 failed first: {why}; the end of {log}:\n"
     shown = (
         re.escape(told)
         + r"(\[rank\d\]: )?Traceback \(most recent call last\):\n(.*\n)+?RuntimeError: the disk is broken\n"

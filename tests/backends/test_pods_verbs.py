@@ -57,14 +57,14 @@ def test_logs_are_of_the_node_or_the_rank_that_was_asked_for(make: Callable[...,
 
     followers = [follow(job), follow(job, "--node", "1"), follow(job, "--rank", "3")]
     code, said = job("stop")
-    assert code == 0 and "stopping run a: it has 5 s to save" in said, said
+    assert code == 0 and "stopping run a: it has 5 s to exit" in said, said
     said = [follower.communicate(timeout=90) for follower in followers]
     assert all(follower.returncode == 0 for follower in followers) and not any(errors for _, errors in said), said
     everything, of_node, of_rank = (output for output, _ in said)
     assert {line[:3] for line in everything.splitlines()[:-1]} == {"0: ", "1: "} and "stopped" in everything
     assert {line[:3] for line in of_node.splitlines()[:-1]} == {"1: "} and "stopped" in of_node
     assert of_rank.startswith((job.run / "logs/rank_03.log").read_text())
-    assert re.match(r"stopping\b|stopped by jobctl stop or Ctrl-C \(exit 0\)$", of_rank.splitlines()[-1]), (
+    assert re.match(r"stopping\b|stopped by jobctl stop \(exit 0\)$", of_rank.splitlines()[-1]), (
         "as jobctl status says it"
     )
 

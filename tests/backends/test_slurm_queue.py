@@ -164,7 +164,21 @@ def test_what_sbatch_refuses_is_one_line_with_the_key_to_change() -> None:
         pass
     assert refused.value.title == "Slurm rejects the job: invalid partition specified: x; Invalid name"
     assert refused.value.hint == "queue.name; sinfo lists the partitions"
-    assert rejection_failure("Whatever").hint.startswith("jobctl preflight")
+    assert rejection_failure("Whatever").hint.startswith("sinfo -l")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Batch job submission failed: Unable to contact slurm controller (connect failure)",
+        "Batch job submission failed: Socket timed out on send/recv operation",
+        "slurm_receive_msg: Connection refused",
+        "sbatch did not respond within 3600 s",
+    ],
+)
+def test_a_controller_that_does_not_respond_has_rejected_nothing(line: str) -> None:
+    failure = rejection_failure(f"sbatch: error: {line}\n")
+    assert failure.title.startswith("Slurm does not respond: ") and failure.hint.startswith("sinfo shows whether")
 
 
 @pytest.mark.parametrize(

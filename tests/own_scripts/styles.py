@@ -94,7 +94,7 @@ STYLES = {
         ("cross_validate.py",), ("fold 1 is done", "mean of 2 folds: 0.62"), ("results/fold_0.json",)
     ),
     "an exit code of its own": Style(
-        ("early_stop.py",), ("no improvement for", "(exit 1: exit status 3)"), code=1, at_start=True
+        ("early_stop.py",), ("no improvement for", "(exit status 3)"), code=1, at_start=True
     ),
     "print of rank 0, git commit": Style(
         ("detr.py",), ("| distributed init (rank 0): env://", "  sha: ", "Training time 0:00:01 of rank 0"),

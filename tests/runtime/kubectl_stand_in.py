@@ -68,7 +68,7 @@ class Kubectl:
         self.found = ""  # the object, as Cluster.find_object() asks for it
         self.companions = ""  # kinds beside the object, with their uids
         self.made = ""  # the object after it was created
-        self.refusal, self.phase, self.codes, self.log = "", "Running", "", ""
+        self.refusal, self.refused, self.phase, self.codes, self.log = "", "", "Running", "", ""
         self.on_companions: Callable[[], None] = lambda: None
         self.reply: Callable[[str, str], Answer | None] = lambda call, text: None  # instead of what follows here
 
@@ -80,7 +80,7 @@ class Kubectl:
         self.calls.append(call)
         if call.startswith("create"):
             if self.refusal and self.refusal in text:
-                return Answer(1, "", f"error: {self.refusal} is refused\n")
+                return Answer(1, "", self.refused or f"error: {self.refusal} is refused\n")
             if "--dry-run=server" not in call:
                 self.created.append(named(text))
                 self.found = self.made if call.endswith("{.metadata.uid}") else self.found

@@ -60,7 +60,7 @@ def test_how_many_stay_must_be_said(old: Old) -> None:
     jobctl = old.artifact / "jobctl"
     code, output = old.clean("--yes")
     assert code == 2 and output.startswith(
-        "error: the number of runs to keep is not set\n  hint: --keep 5, or keep_runs=5"
+        f"error: the number of runs to keep is not set\n  hint: {jobctl} clean --keep 5, or keep_runs=5"
     )
     assert old.clean("--keep", "-1", "--yes") == (2, "error: --keep takes a number, not -1\n")
     assert old.clean("--keep") == (2, f"error: --keep needs a value\n  hint: {jobctl} clean --help\n")

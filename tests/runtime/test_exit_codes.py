@@ -6,19 +6,21 @@ import os
 import re
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from jobc.runtime import exit_codes
 from jobc.runtime.ranks.rank import exit_code_and_reason
 from jobc.runtime.run_folder.run_folder import RunFolder, write_small_file
+from jobc.runtime.supervisor.node_ending import NodeEnding
 from jobc.runtime.supervisor.verdict import judge_node, read_log_tail
 from jobc.tests.packed import change_program
 
 from .conftest import AS_ROOT, MPIRUN
 
 words = str.split
-HEADER = re.compile(r"jobc: rank (\d+) failed first \(exit (\d+).*\); the end of logs/rank_\d\d\.log:")
+HEADER = re.compile(r"jobc: rank (\d+) failed first \(exit (?:status )?(\d+).*\); the end of /\S*/logs/rank_\d\d\.log:")
 
 
 @pytest.mark.parametrize(
@@ -135,6 +137,31 @@ def test_a_run_that_can_go_on_ends_with_the_command_that_does_it(job, program, g
 
 
 @pytest.mark.parametrize(
+    ("code", "reason", "line"),
+    [
+        (1, "rank 0: exit status 1", "resume with: jobctl submit --resume r --new-code"),
+        (1, f"rank 0: {exit_codes.describe_exit_status(2)}", exit_codes.AFTER_USAGE_ERROR),
+        (69, "", "resume with: jobctl submit --resume r"),
+        (130, "", "resume with: jobctl submit --resume r"),
+        (65, "", ""),
+        (0, "", ""),
+    ],
+)
+def test_the_last_line_says_how_to_go_on(tmp_path, code, reason, line):
+    run = RunFolder(tmp_path, 0)
+    write_small_file(run.resume_command, keys={"command": "jobctl submit --resume r", "new_code": "yes"})
+    assert NodeEnding._resume_line(SimpleNamespace(run_folder=run), code, reason) == line
+
+
+@pytest.mark.parametrize(("other", "line"), [(1, "resume with: jobctl submit --resume r --new-code"), (65, "")])
+def test_a_failure_of_another_node_counts_for_the_last_line(tmp_path, other, line):
+    run = RunFolder(tmp_path, 0)
+    write_small_file(run.resume_command, keys={"command": "jobctl submit --resume r", "new_code": "yes"})
+    write_small_file(run.first_failure, str(other), {"node": 1, "reason": "rank 4: KeyError"})
+    assert NodeEnding._resume_line(SimpleNamespace(run_folder=run), 75, "") == line
+
+
+@pytest.mark.parametrize(
     ("codes", "winner"),
     [([0, 75], 75), ([75, 69], 69), ([69, 1], 1), ([1, 71], 71), ([71, 65], 65), ([0, 0], 0), ([65, 1, 0], 65)],
 )
@@ -200,7 +227,10 @@ def test_the_traceback_of_rank_0_is_not_shown_twice(job):
     demo.write_artifact()
     code, output = demo.run("submit")
     assert code == 1 and output.count("RuntimeError: rank 0 has a bug\n") == 1, output
-    assert "rank 0 has a bug\njobc: rank 0 failed first (exit 1), see the end of logs/rank_00.log\n" in output
+    assert (
+        f"rank 0 has a bug\njobc: rank 0 failed first (exit 1), see the end of {demo.only_run}/logs/rank_00.log\n"
+        in output
+    )
 
 
 def test_a_rank_that_would_not_end_with_its_failed_peer_is_killed_and_does_not_mask_it(job):

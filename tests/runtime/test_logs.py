@@ -21,7 +21,7 @@ from jobc.runtime.engines.engine import Engine, Job, State
 from jobc.runtime.engines.log_files import LogRequest, RequestedLogs, offset_of_last_lines, print_first_failure
 from jobc.runtime.engines.print_logs import print_logs
 from jobc.runtime.engines.sweep_engine import SweepEngine
-from jobc.runtime.run_folder.run import Run
+from jobc.runtime.run_folder.run import Run, quote_shell_word
 from jobc.runtime.system.failure import Failure
 from jobc.runtime.system.streams import print_client_output
 from jobc.runtime.verbs import logs as verb
@@ -193,8 +193,9 @@ def test_the_first_failure_is_shown_with_its_traceback(logs: Path, capfdbinary: 
     old = "=== jobc: attempt 0, rank 2\nTraceback (most recent call last):\nOldError\n"
     now = "=== jobc: attempt 1, rank 2\nup\nTraceback (most recent call last):\n  x\nNewError\nlast\n"
     run = fail(logs, old + now, node=1, rank=2, reason="rank 2: NewError\x1b[2J")
+    log = quote_shell_word(f"{run.path}/logs/rank_02.log")
     assert shown_failure(capfdbinary, run) == (
-        "jobc: node 1 failed first: rank 2: NewError[2J; the end of logs/rank_02.log:\n"
+        f"jobc: node 1 failed first: rank 2: NewError[2J; the end of {log}:\n"
         "Traceback (most recent call last):\n  x\nNewError\nlast\n"
         "jobc: that failure was first; the lines below are older, or a consequence of it\n"
     )

@@ -77,6 +77,24 @@ def test_what_the_server_refuses_changes_nothing(demo: Demo) -> None:
     assert demo(preflight, "--queue-only")[0] == 1
 
 
+@pytest.mark.parametrize(
+    "errors",
+    [
+        "error: invalid configuration: no configuration has been provided, try setting KUBERNETES_MASTER",
+        "Unable to connect to the server: dial tcp 10.0.0.1:6443: i/o timeout",
+        "The connection to the server localhost:8080 was refused - did you specify the right host or port?",
+    ],
+)
+def test_a_server_that_does_not_respond_has_rejected_nothing(demo: Demo, errors: str) -> None:
+    demo.kubectl.refusal, demo.kubectl.refused = "kind: Job", errors
+    code, output = demo.submit("--run-id", "a")
+    assert code == 1 and f"error: cannot reach the cluster for namespace ns: {errors}\n  hint: kubectl " in output
+    code, output = demo(preflight, "--queue-only")
+    assert code == 1 and f"FAIL  cannot reach the cluster for namespace ns: {errors}\n      hint: kubectl" in output
+    demo.kubectl.refused = f"Error from server (InternalError): failed calling webhook: {errors}"
+    assert "error: the cluster rejects the job in namespace ns: Error from server" in demo.submit("--run-id", "a")[1]
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), Failure("the disk is full")])
 def test_an_end_in_the_middle_leaves_neither_objects_nor_a_run(demo: Demo, error: BaseException) -> None:
     def fail() -> None:

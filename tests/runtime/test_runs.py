@@ -158,7 +158,8 @@ def test_fork_is_a_new_run_that_begins_from_the_old_one(job):
     demo.run("submit", "--run-id", "old")
     demo.plan.command += ("record",)
     demo.write_artifact(identity="seed = 1\n")
-    assert demo.run("submit", "--fork", "old", "--run-id", "new")[0] == 0
+    code, output = demo.run("submit", "--fork", "old", "--run-id", "new")
+    assert code == 0 and "warning: run old has no checkpoint of jobc: the new run starts from scratch" in output
     assert f"JOBC_INIT_FROM={demo.runs / 'old'}" in demo.mark("record.0").split("\0")
     assert f"JOBC_RUN_DIR={demo.runs / 'new'}" in demo.mark("record.0").split("\0")
     demo.run("submit", "--resume", "new")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from jobc.runtime.code.snapshot import copy_code
+from jobc.runtime.code.snapshot import changed_code, copy_code
 from jobc.runtime.run_folder.run import quote_shell_word
 from jobc.runtime.system.command_line import run_verb
 
@@ -54,6 +54,17 @@ def names(project: Path) -> list[str]:
 
 def git(folder: Path, *words: str) -> None:
     subprocess.run(["git", "-C", str(folder), *words], check=True)
+
+
+def test_what_has_changed_since_the_copy_is_named(project: Path, take: Take) -> None:
+    (project / "other.py").write_text("1\n")
+    assert take() == 0
+    run = project.parent / "run"
+    assert changed_code(project, run) == ""
+    os.utime(project / "other.py", (5, 5))
+    assert changed_code(project, run) == "", "its content is the same"
+    (project / "train.py").write_text("print(1)\n")
+    assert changed_code(project, run) == "train.py"
 
 
 def test_everything_is_copied_but_runs_artifacts_environments_caches_and_secrets(

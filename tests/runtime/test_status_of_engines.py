@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from jobc.backends.kubernetes.engine.pods import why_pod_is_waiting
+from jobc.backends.skypilot.engine.parse_output import first_failure_reason
 from jobc.backends.skypilot.engine.skypilot_engine import SkypilotEngine
 from jobc.backends.slurm.engine.slurm_engine import why_job_is_pending
 from jobc.runtime.engines.engine import Answer, Engine, State
@@ -165,7 +166,7 @@ def test_why_a_pod_waits_is_what_must_be_mended(status: dict[str, Any], expected
 
 LOG = """\
 node 1, pod demo-1:
-jobc: rank 3 failed first (exit 1: KeyError: 'label_17'); the end of logs/rank_03.log:
+jobc: rank 3 failed first (exit 1: KeyError: 'label_17'); the end of /runs/r/logs/rank_03.log:
 Traceback (most recent call last):
   File "train.py", line 9, in <module>
 KeyError: 'label_17'
@@ -175,7 +176,7 @@ SEEN = LOG.replace("jobc: rank", "a\nTraceback (most recent call last):\n  File 
 
 
 @pytest.mark.parametrize(
-    "log", [LOG, SEEN.replace("; the end of logs/rank_03.log:", ", see the end of logs/rank_03.log")]
+    "log", [LOG, SEEN.replace("; the end of /runs/r/logs/rank_03.log:", ", see the end of /runs/r/logs/rank_03.log")]
 )
 def test_the_node_the_rank_and_the_traceback_of_the_first_failure_are_shown(tmp_path: Path, log: str) -> None:
     run = make_run(tmp_path, state__job_0=RECORD, **{"logs__first_failure.txt": log})
@@ -184,6 +185,10 @@ def test_the_node_the_rank_and_the_traceback_of_the_first_failure_are_shown(tmp_
     assert state.reason == "node 1: rank 3 failed first (exit 1: KeyError: 'label_17')"
     notes = list(engine.notes(run, state))
     assert (notes[0], notes[-1], len(notes)) == ("| Traceback (most recent call last):", "| KeyError: 'label_17'", 3)
+    assert "--resume" in engine.resume_command(run, state)
+    assert engine.resume_command(run, state._replace(reason="node 0: exit status 2: usage")) == "", (
+        "it would fail again"
+    )
 
 
 @pytest.mark.parametrize("forged", ["kind=secret", "kind=--all", "object=", "companions=secret"])
@@ -202,6 +207,15 @@ def skypilot(tmp_path: Path, said: str, log: str = "") -> SkypilotEngine:
     tables = {"queue": json.dumps({"c": [{"job_id": 3, "status": said}]}), "logs": log, "status": "[]"}
     engine.run_sky = lambda *words: tables[words[0]]  # type: ignore[method-assign]
     return engine
+
+
+def test_the_failed_ranks_own_node_gives_the_reason_of_a_skypilot_job() -> None:
+    lines = [
+        "jobc: node 0 failed first (exit 1: rank 3: exit status 3)",
+        "jobc: rank 3 failed first (exit status 3), see the end of /r/logs/rank_03.log",
+    ]
+    assert first_failure_reason(lines, 1) == lines[1][6:]
+    assert first_failure_reason([*lines, "jobc: rank 1 failed first (exit 65)"], 65) == "rank 1 failed first (exit 65)"
 
 
 @pytest.mark.parametrize(

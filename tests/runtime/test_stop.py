@@ -35,7 +35,7 @@ def test_the_live_run_is_stopped_and_how_it_ended_is_printed(demo: Stop) -> None
     demo.set(engine := recorded("TERM"))
     demo.run("a", state__node_00=node())
     demo.run("b", state__node_00=node(**ENDED))
-    lines = "stopping run a: it has 30 s to save\nrun a: stopped by jobctl stop or Ctrl-C (exit 0)\n"
+    lines = "stopping run a: it has 30 s to exit\nrun a: stopped by jobctl stop (exit 0)\n"
     assert demo() == (0, lines) and engine.sent == [("a", "TERM")] and demo.clock.now == 0
 
 
@@ -43,8 +43,9 @@ def test_two_live_runs_are_not_chosen_from(demo: Stop) -> None:
     demo.set(engine := recorded("TERM"))
     for name in "ab":
         os.utime(demo.run(name, state__node_00=node()).path / "artifact", (1, 1))
-    error = "error: job demo has 2 live runs: b a\n  hint: choose one with --run ID\n"
-    assert demo() == (1, error) and not engine.sent
+    code, error = demo()
+    assert code == 1 and error.startswith("error: job demo has 2 live runs: b a\n  hint: ") and not engine.sent
+    assert error.endswith("jobctl stop --run b\n")
     assert not list(demo.folder.glob("runs/demo/*/control"))
     assert demo("--run", "a")[0] == 0 and engine.sent == [("a", "TERM")]
     assert demo()[0] == 0 and engine.sent[1:] == [("b", "TERM")]
@@ -95,7 +96,7 @@ def test_a_run_that_does_not_end_is_asked_then_killed_and_then_that_is_an_error(
     code, output = demo()
     assert code == 1 and [name for _, name in engine.sent] == ["TERM", "QUIT", "KILL"]
     assert output == (
-        "stopping run r: it has 30 s to save\nstill running after 40 s\nkilling run r\nerror: run r is still running\n"
+        "stopping run r: it has 30 s to exit\nstill running after 40 s\nkilling run r\nerror: run r is still running\n"
         f"  hint: {demo.artifact}/jobctl status prints the run's nodes; run ps -o pid,stat,wchan:30,args on them\n"
     )
     assert 70 <= demo.clock.now < 71
@@ -105,7 +106,7 @@ def test_a_run_that_does_not_end_is_asked_then_killed_and_then_that_is_an_error(
 def test_now_does_not_ask(demo: Stop, ends_at: str, ended_s: float) -> None:
     demo.set(engine := recorded(ends_at))
     demo.run(state__node_00=node())
-    assert demo("--now") == (0, "killing run r\nrun r: stopped by jobctl stop or Ctrl-C (exit 0)\n")
+    assert demo("--now") == (0, "killing run r\nrun r: stopped by jobctl stop (exit 0)\n")
     assert engine.sent[0][1] == "QUIT" and engine.sent[-1][1] == ends_at
     assert ended_s <= demo.clock.now < ended_s + 1
 
@@ -113,7 +114,7 @@ def test_now_does_not_ask(demo: Stop, ends_at: str, ended_s: float) -> None:
 def test_a_run_whose_files_go_to_a_bucket_has_twice_the_grace(demo: Stop) -> None:
     demo.set(recorded(), storage="object")
     demo.run(state__node_00=node())
-    assert "it has 60 s to save\nstill running after 70 s" in demo()[1]
+    assert "it has 60 s to exit\nstill running after 70 s" in demo()[1]
 
 
 def test_an_artifact_without_a_grace_is_damaged(demo: Stop) -> None:

@@ -148,7 +148,7 @@ def test_all_points_of_a_sweep_are_marked_first_and_then_stopped(demo: Stop) -> 
     code, output = demo()
     assert code == 0 and demo.signals("scancel") == ["scancel --signal=TERM 9_0", "scancel 9_1"]
     assert [(point.path / "control/STOP").exists() for point in points] == [True, True, False]
-    assert output.startswith("stopping sweep s: it has 30 s to save\nsweep s of demo, job array 9: ")
+    assert output.startswith("stopping sweep s: it has 30 s to exit\nsweep s of demo, job array 9: ")
     assert output.count("stopped by jobctl stop before it started") == 2 and output.count("done (exit 0)") == 1
     assert output.endswith("    3  x=3  not started\n")
 
@@ -197,7 +197,7 @@ def test_pods_are_marked_and_then_get_the_signal(demo: Stop, storage: str, marke
     kubernetes(demo, [pod(0, "Running"), pod(1, "Running")], storage=storage)
     run = demo.run(state__job_0=RECORD)
     code, output = demo()
-    assert code == 0 and output.endswith("run r: stopped by jobctl stop or Ctrl-C (exit 0)\n"), output
+    assert code == 0 and output.endswith("run r: stopped by jobctl stop (exit 0)\n"), output
     folder = "node_00/" if storage == "object" else ""
     mark = 'mkdir -p -- "$1/control" && echo "$JOBC_JOB_UID" >"$1/control/STOP"'
     mark = f"exec demo-0 --container=node -- bash -c {mark} - /runs/{folder}demo/r"
@@ -281,7 +281,7 @@ def test_nodes_of_a_cluster_are_marked_by_ssh_and_the_job_saves(demo: Stop) -> N
     skypilot(demo, ends_at="c-worker1")
     run = demo.run(state__job_0=SKY_RECORD.format(""))
     code, output = demo()
-    assert code == 0 and "it has 30 s to save" in output and "c is up (2 nodes) and costs money" in output, output
+    assert code == 0 and "it has 30 s to exit" in output and "c is up (2 nodes) and costs money" in output, output
     assert [call.split(" -- ")[1].split()[0] for call in demo.signals("control/STOP")] == ["c", "c-worker1"]
     assert not cancels(demo) and (run.path / "control/STOP").exists()
 

@@ -127,7 +127,7 @@ def test_ctrl_c_saves_marks_the_run_stopped_and_returns_130(job):
     assert end(process) == 130
     assert (demo.marks / "saved.0").exists() and (demo.only_run / "control/STOP").exists()
     assert (demo.only_run / "exit/0/rank_00").read_text().startswith("0\n")
-    assert "stopped by jobctl stop or Ctrl-C" in demo.run("status")[1]
+    assert "stopped by Ctrl-C (exit 130)" in demo.run("status")[1]
 
 
 def test_a_ctrl_c_while_the_trainer_is_imported_leaves_no_traceback(job):

@@ -38,7 +38,8 @@ for name in ("state", "control", "artifact/0/.jobc"):
     (run / name).mkdir(parents=True, exist_ok=True)
 (run / "artifact/0/.jobc/job.json").write_text('{"job": "x", "backend": "local", "nodes": 1, "runs": "runs"}')
 (run / "state/run").write_text("job=x")
-(run / "state/node_00").write_text(f"host=h\\nattempt=0\\nended=5\\nexit={int(number == 2)}\\n")
+(run / "state/node_00").write_text(f"host=h\\nattempt=0\\nended=5\\nexit={int(number == 2)}\\n"
+    f"reason={'NaN loss' * (number == 2)}\\n")
 print(f"{'resumed' if 'resume' in options else 'started'} {number}", *sys.argv[4:])
 """
 
@@ -113,6 +114,7 @@ def test_status_has_a_row_for_each_point(sweep: NewSweep, capsys: pytest.Capture
     assert sweep_points.print_points(SweepEngine(sweep.engine), sweep.run, "text") == 1
     table = capsys.readouterr().out
     assert table.startswith("sweep a of s+sweep: 2 done, 1 not started, 1 failed\n    0  seed=0  done (exit 0)\n")
+    assert "    2  seed=2  failed (exit 1: crashed)\n       reason: NaN loss\n    3  seed=3  done (exit 0)\n" in table
 
 
 def test_the_state_of_a_sweep_is_that_of_its_worst_point(sweep: NewSweep) -> None:

@@ -160,6 +160,7 @@ def test_new_code_is_copied_over_what_the_script_wrote(job, repository):
     write(repository, "train.py", FAILS_AT_FIRST.replace('{}["label_17"]', 'print("fixed")'))
     code, output = demo.run("submit", "--resume", demo.only_run.name)
     assert code == 1 and "--new-code copies it again" in output, output
+    assert "warning: the run ignores what has changed in your code since then: train.py\n" in output
     code, output = demo.run("submit", "--resume", demo.only_run.name, "--new-code")
     assert code == 0 and "fixed" in output, output
     assert (demo.only_run / "code/starts.txt").read_text() == "xxx"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -105,6 +106,7 @@ def test_the_last_words_of_a_run_name_a_submit_script_or_nothing() -> None:
         "jobctl submit --resume r",
         "/a\\ b/jobctl submit --resume /runs/r",
         "$'/\\303\\244/jobctl' submit --resume r",
+        shlex.quote("/my, 'x'/jobctl") + " submit --resume r",
     ):
         assert RESUME_COMMAND.fullmatch(command), command
     for command in (
@@ -112,6 +114,8 @@ def test_the_last_words_of_a_run_name_a_submit_script_or_nothing() -> None:
         "jobctl submit --resume r; id",
         "a;jobctl submit --resume r",
         "jobctl submit --resume $(id)",
+        "'a' jobctl submit --resume r",
+        "'a\x1b'jobctl submit --resume r",
         "",
     ):
         assert not RESUME_COMMAND.fullmatch(command), command

@@ -35,8 +35,8 @@ NODE = {
     "first_rank": "0", "ended": "1700000100", "exit": "1", "reason": "rank 0: exit 1",
 }  # fmt: skip
 RUN = {
-    "job": "demo", "created": "1700000000", "project": "/nonexistent", "init_from": "", "arguments": '["7"]',
-    "env": '{"A": "1"}',
+    "job": "demo", "created": "1700000000", "project": "/nonexistent", "artifact": "/nonexistent", "init_from": "",
+    "arguments": '["7"]', "env": '{"A": "1"}',
 }  # fmt: skip
 FIRST = {"node": "0", "rank": "0", "time_ns": "1", "reason": "rank 0: exit 1"}
 FIELDS = (

@@ -38,7 +38,7 @@ from .phases import Phases
 TIMED_OUT = re.compile("timed out|timeout caused", re.IGNORECASE)
 STDERR = 2  # faulthandler takes a descriptor because it writes without the GIL
 READING = ("data", "validation")  # phases in which a rank may wait for its data workers
-AT_DISK = {"write": "writing since the end", "read": "reading"}  # phases without a time limit
+AT_DISK = {"write": "writing the checkpoint", "read": "reading a checkpoint"}  # phases without a time limit
 MOST_TICK_S = 1.0  # maximum time between polls
 MOST_MARGIN_S = 8.0  # the search for the culprit starts this long before the timeout
 LAST_S = 4.0  # time for a search that starts only after the timeout

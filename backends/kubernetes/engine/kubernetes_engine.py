@@ -166,9 +166,10 @@ class KubernetesEngine(StorageReadingEngine, StartingEngine):
 
     def preflight(self, place: Place, options: argparse.Namespace) -> int:
         cluster = self._cluster_of_artifact()
-        why = ObjectCreator(cluster, self.job.artifact).rejection_reason(PodRequest("preflight"))
-        if why:
-            print(f"FAIL  the cluster rejects the job in {cluster.target}: {one_line(why)}")
+        creator = ObjectCreator(cluster, self.job.artifact)
+        if why := creator.rejection_reason(PodRequest("preflight")):
+            failure = creator.rejection_failure("rejects the job", why)
+            print(f"FAIL  {one_line(failure.title)}" + (f"\n      hint: {failure.hint}" if failure.hint else ""))
             return 1
         print(f"ok    the cluster accepts the job in {cluster.target}", flush=True)
         if options.queue_only:

@@ -29,6 +29,14 @@ MOST_REASON = 600  # maximum number of characters quoted from the server's reply
 KINDS = {"job": "Job", "jobset": "JobSet", "trainjob": "TrainJob"}
 _NO_RUNTIME = "must be created before"
 UID = "--output=jsonpath={.metadata.uid}"
+# kubectl's messages without a reply from the API server (client-go and net/http; kubectl 1.20 to 1.34). A reply may
+# quote the same words, if the server could not reach a webhook.
+_NO_ANSWER = re.compile(
+    "(?is)(?!.*error from server).*("
+    "unable to connect to the server|connection refused|connection to the server .* was refused|i/o timeout"
+    "|TLS handshake timeout|no such host|no configuration has been provided|context .* does not exist"
+    "|did not respond within)"
+)
 
 
 class PodRequest(NamedTuple):
@@ -58,9 +66,12 @@ class ObjectCreator:
     def require_accepted(self, request: PodRequest) -> None:
         """Raise Failure if the cluster would reject the objects. Called before anything is deleted or created."""
         if why := self.rejection_reason(request):
-            raise self._rejection_failure("rejects the job", why, "jobctl preflight --queue-only tries again")
+            raise self.rejection_failure("rejects the job", why, "jobctl preflight --queue-only tries again")
 
-    def _rejection_failure(self, what: str, why: str, hint: str = "") -> Failure:
+    def rejection_failure(self, what: str, why: str, hint: str = "") -> Failure:
+        if _NO_ANSWER.match(why):
+            hint = "kubectl cluster-info tests the connection; kubectl config get-contexts lists the known clusters"
+            return Failure(f"cannot reach the cluster for {self.cluster.target}: {why}", hint)
         return Failure(f"the cluster {what} in {self.cluster.target}: {why}", hint)
 
     def rejection_reason(self, request: PodRequest) -> str:
@@ -107,7 +118,7 @@ class ObjectCreator:
             for each in runtimes:
                 self._set_runtime_owner(each, owner)
             if why := self.create_manifests(add_owner_reference(companions, owner)):
-                raise self._rejection_failure("rejected part of the job", why)
+                raise self.rejection_failure("rejected part of the job", why)
         except BaseException:
             if owner is not None or not self.may_be_there:
                 self._delete_created_objects([*([owner] if owner else ()), *runtimes])
@@ -127,7 +138,7 @@ class ObjectCreator:
         self.may_be_there = False
         if found.uid:
             raise live_object_failure(found, self.cluster.target)
-        raise self._rejection_failure("rejected the job", _kubectl_error(answer))
+        raise self.rejection_failure("rejected the job", _kubectl_error(answer))
 
     def _create_runtime(self, manifest: str, request: PodRequest) -> ObjectIdentity:
         name = self.cluster.target.object + request.suffix
@@ -137,7 +148,7 @@ class ObjectCreator:
             hint = f"if no other submit is running, delete the runtime: kubectl delete trainingruntime {name}"
             raise Failure(title, hint)
         if answer.code:
-            raise self._rejection_failure("rejected the job", _kubectl_error(answer))
+            raise self.rejection_failure("rejected the job", _kubectl_error(answer))
         return ObjectIdentity("trainer.kubeflow.org/v1alpha1", RUNTIME, name, answer.text.strip())
 
     def _set_runtime_owner(self, runtime: ObjectIdentity, owner: ObjectIdentity) -> None:

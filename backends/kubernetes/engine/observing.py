@@ -24,7 +24,7 @@ from .pods import PodStatus, running_pods
 
 FIRST_FAILURE = "logs/first_failure.txt"
 MOST_LINES = 20  # lines shown of a rank's output that has no traceback
-_END_OF_LOG = re.compile(r"(?:; the end of|, see the end of) logs/[\w.]+:?$")
+_END_OF_LOG = re.compile(r"(?:; the end of|, see the end of) .*logs/[\w.]+'?:?$")
 HAD_TO_BE_GONE_S = 60  # a pod that still exists this long after its deletion time is reported
 _EVENTS = '{range .items[*]}{.involvedObject.kind}|{.involvedObject.name}|{.reason}: {.message}{"\\n"}{end}'
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ....runtime.exit_codes import PRIORITY
+from ....runtime.exit_codes import CRASHED, PRIORITY
 from ....runtime.run_folder.run import worst_code
 from ....runtime.system.text import one_line, printable
 
@@ -90,6 +90,7 @@ def first_failure_reason(lines: list[str], code: int) -> str:
         if re.search("jobc: run .*, attempt [0-9]+, job ", line):
             reasons = []
         reasons += re.findall("jobc: (.*failed first.*)", line)
-    exact = [reason for reason in reasons if re.search(rf"[(]exit {code}[):]", reason)]
+    start = f"{code}[):]|status " if code == CRASHED else f"{code}[):]"
+    exact = [reason for reason in reasons if re.search(f"[(]exit ({start})", reason)]
     by_ranks_node = [reason for reason in exact if reason.startswith("rank ")]
     return next(iter(by_ranks_node + exact + reasons), "")

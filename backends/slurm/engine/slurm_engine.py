@@ -34,7 +34,14 @@ from .job_records import record_queued_job, recorded_step_id
 from .link_named_log import log_options
 from .pyxis import container_environment
 from .srun_trial import srun_command_for_live_run, srun_command_for_new_allocation, strip_label_padding
-from .submission import SlurmQueue, dependency_from_after_option, dependency_option, require_client, sbatch_environment
+from .submission import (
+    SlurmQueue,
+    dependency_from_after_option,
+    dependency_option,
+    rejection_failure,
+    require_client,
+    sbatch_environment,
+)
 
 if TYPE_CHECKING:
     from ....runtime.engines.new_sweep import NewSweep
@@ -282,8 +289,8 @@ class SlurmEngine(StartingEngine):
         require_client()
         is_taken, text = self._queue.test_submission(self.job.artifact / "job.sbatch")
         if not is_taken:
-            print(f"FAIL  Slurm rejects the job: {text}")
-            print("      hint: sinfo -l lists the partitions and their limits; sinfo -R explains why nodes are down")
+            failure = rejection_failure(text)
+            print(f"FAIL  {failure.title}\n      hint: {failure.hint}")
             return 1
         print(f"ok    Slurm accepts the job: {text}", flush=True)
         if options.queue_only:

@@ -38,7 +38,13 @@ _HINTS = (  # part of sbatch's output, in lower case -> what to check
     ("qos", "queue.qos; sacctmgr show qos lists all QOS"),
     ("time limit", "time, or another queue.name; sinfo lists the limits"),
     (", and partition ", "nodes, cpus or time, or another queue.name; sinfo lists the partitions"),
-    ("", "jobctl preflight checks the job against the site"),
+    ("", "sinfo -l lists the partitions and their limits; sinfo -R explains why nodes are down"),
+)
+# sbatch's messages without an answer from the controller (slurm_errno.c, slurm_protocol_api.c; 22.05 to 25.11)
+_NO_ANSWER = re.compile(
+    "unable to contact slurm controller|socket timed out|connection (refused|timed out)|configuration source"
+    "|zero bytes were transmitted|did not respond within",
+    re.IGNORECASE,
 )
 
 
@@ -143,8 +149,14 @@ def time_limit_seconds(text: str) -> int:
 
 
 def rejection_failure(printed: str) -> Failure:
-    """Return the Failure for a job that Slurm rejects. printed: sbatch's output, or why the job can never start"""
+    """Return the Failure for a job that Slurm has not accepted.
+
+    printed: sbatch's output, or why the job can never start
+    """
     prefix = re.compile("^sbatch: (error: )?(Batch job submission failed: )?")
     why = "; ".join(prefix.sub("", line) for line in printed.splitlines())
+    if _NO_ANSWER.search(why):
+        hint = "sinfo shows whether the controller is up; squeue --me shows whether the job was queued nevertheless"
+        return Failure(f"Slurm does not respond: {why}", hint)
     hint = next(hint for part, hint in _HINTS if part in why.lower())
     return Failure(f"Slurm rejects the job: {why}", hint)

@@ -11,6 +11,7 @@ import pytest
 from jobc.compiler.cli import main
 from jobc.compiler.cli.find_artifacts import find_named_artifacts
 from jobc.compiler.diagnostics.diagnostic import CompileError
+from jobc.runtime.system.processes import identify_this_process
 
 from ...security.users import NEIGHBOUR
 
@@ -68,6 +69,24 @@ def test_of_the_commands_that_change_something_only_stop_takes_a_name() -> None:
     for command in ("submit", "clean", "shell"):
         with pytest.raises(CompileError, match="not an artifact directory"):
             find_named_artifacts(command, ["new"])
+
+
+def test_stop_with_the_name_of_a_job_selects_its_live_run(capsys: pytest.CaptureFixture[str]) -> None:
+    live, other, newest = make_run("a", "old"), make_run("a", "next", started=2), make_run("a", "new", started=3)
+    assert find_named_artifacts("stop", ["a"]) == ([newest], []), "jobctl prints how the newest run ended"
+    set_live(live)
+    assert find_named_artifacts("stop", ["a", "--now"]) == ([live], ["--now"])
+    assert find_named_artifacts("stop", ["new"]) == ([newest], []), "a run ID selects that run"
+    set_live(other)
+    assert main(["stop", "a"]) == 1
+    said = capsys.readouterr().err
+    assert "job a has 2 runs to stop" in said and "these runs may be live: next old" in said
+    assert "= hint: jobc stop next" in said
+
+
+def set_live(artifact: Path) -> None:
+    keys = {**identify_this_process(), "attempt": 0}
+    (artifact.parents[1] / "state/node_00").write_text("".join(f"{key}={value}\n" for key, value in keys.items()))
 
 
 def test_a_name_without_a_run_and_an_id_of_two_runs_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -209,7 +209,7 @@ def test_a_stop_before_the_first_step_does_not_count_as_a_start_that_got_nowhere
 def test_a_disk_that_hangs_in_a_save_is_told_and_waited_for(digits: Tree, new_run: NewRun) -> None:
     run = new_run()
     start_hanging(run, digits({"checkpoint.every_steps": 4, "checkpoint.background": False}), "save", 0)
-    deadline, words = time.monotonic() + 120, "has been writing since the end of step 4 for"
+    deadline, words = time.monotonic() + 120, "has been writing the checkpoint of step 4 for"
     while run.output(0).count(words) < 2:  # the second time after as long again: beyond the timeout
         assert time.monotonic() < deadline, run.output(0)
         assert all(rank.poll() is None for rank in run.ranks), run.output(0)

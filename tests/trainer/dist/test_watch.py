@@ -76,8 +76,8 @@ def test_a_rank_that_goes_on_sends_nothing_and_is_not_warned_of(capfd: pytest.Ca
 @pytest.mark.parametrize(
     ("step", "part", "phase", "words"),
     [
-        (20, "save", "write", "writing since the end of step 20"),
-        (0, "restore", "read", "reading before the first step"),
+        (20, "save", "write", "writing the checkpoint of step 20"),
+        (0, "restore", "read", "reading a checkpoint before the first step"),
     ],
 )
 def test_a_disk_that_hangs_is_told_by_its_rank_now_and_then_and_by_nobody_else(
