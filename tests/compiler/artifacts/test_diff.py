@@ -93,10 +93,10 @@ def test_a_key_is_told_as_it_was_said_and_not_as_it_was_derived(
 def test_of_a_program_and_the_trainer_only_what_was_said_differently_is_a_key(diff: Diff) -> None:
     assert main(["name=own", "backend=slurm", "nodes=2", "gpus=4", "--", "train.py"]) == 0
     diff("nodes=1,2")  # drains what the compile printed
-    assert changes(found(diff, str(OLD), "artifacts/own/slurm"), "spec") == {
-        "command": (None, ["train.py"]),
-        "name": ("old", "own"),
-    }
+    tree = found(diff, str(OLD), "artifacts/own/slurm")
+    assert changes(tree, "spec") == {"command": (None, ["train.py"]), "name": ("old", "own")}
+    assert changes(tree, "meaning")["uses_trainer"] == (True, False)
+    assert not [key for key in changes(tree, "meaning") if key.startswith("train.")]
 
 
 def test_the_same_words_give_the_same_job(diff: Diff) -> None:
