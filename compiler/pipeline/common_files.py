@@ -88,10 +88,14 @@ def _without_keys(tree: Mapping[str, Any], keys: Set[str], prefix: str = "") -> 
         if isinstance(value, Mapping):
             section = _without_keys(value, keys, f"{key}.")
             has_all = len(section) == len(value)
-            value = section if has_all else {k: Given(lambda v, leaf=leaf: leaf) for k, leaf in section.items()}
+            value = section if has_all else {k: Given(_constant(leaf)) for k, leaf in section.items()}
         if key not in keys and value != {}:
             kept[name] = value
     return kept
+
+
+def _constant(value: Any) -> Callable[[Any], Any]:
+    return lambda _: value
 
 
 @lru_cache(maxsize=10_000)

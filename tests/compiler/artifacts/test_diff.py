@@ -109,7 +109,7 @@ def test_the_same_words_give_the_same_job(diff: Diff) -> None:
         ("job.sbatch", "\nset ", "\n\n# a comment\n  set "),
         ("train.json", '{\n  "schema": 1,\n  "job": "old",', '{"job": "old",\n  "schema": 1,'),
         ("spec.yaml", "\nnodes: 2\n", "\nnodes:   2 # machines\n"),
-        ("launch.sh", "\n}\n", "\n  # a comment\n\n}\n"),
+        ("launch.sh", "\n)\n", "\n  # a comment\n\n)\n"),
     ],
 )
 def test_comments_order_and_spaces_are_no_difference(diff: Diff, file: str, old: str, new: str) -> None:
@@ -126,7 +126,7 @@ def test_comments_order_and_spaces_are_no_difference(diff: Diff, file: str, old:
 @pytest.mark.parametrize(
     ("file", "old", "new"),
     [
-        ("launch.sh", "  trap - ERR EXIT\n", "\n"),
+        ("launch.sh", "set -euo pipefail\n", "\n"),
         ("job.sbatch", "\n  --kill-on-bad-exit", "\n\n  --kill-on-bad-exit"),
         ("job.sbatch", "\n#SBATCH --nodes=", "\n #SBATCH --nodes="),
         ("job.sbatch", "#!/", "\n#!/"),
