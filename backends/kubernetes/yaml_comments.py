@@ -14,7 +14,7 @@ At = tuple[str | int, ...]
 USAGE = """\
 job.yaml: job {name} on Kubernetes. Each pod runs launch.sh from the ConfigMap below.
 usage: ./jobctl submit    runs checks, records the run, fills in jobc/owner and sends this file{code}
-       {apply} -f job.yaml    sends only this file"""
+       {apply} -f job.yaml    sends only this file{lack}"""
 CODE = " and your code (ConfigMap {name}-code)"
 AGAIN = {
     "job": "total pod failures allowed, nodes x lifecycle.max_requeues: one lost rank fails the pods of all nodes",
@@ -53,7 +53,7 @@ def _usage_comment(v: Any) -> str:
     """Return the comment at the top. With the bundled trainer, job.yaml is too large for a plain `kubectl apply`."""
     apply = f"kubectl apply{' --server-side' if v.plan.uses_trainer else ''}"
     code = CODE.format(name=object_name(v)) if v.plan.code.kind == "snapshot" else ""
-    return USAGE.format(name=v.plan.name, apply=apply, code=code)
+    return USAGE.format(name=v.plan.name, apply=apply, code=code, lack=", so the pods lack your code" if code else "")
 
 
 def _run_host_volumes(plan: LaunchPlan) -> set[str]:
