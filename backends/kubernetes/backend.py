@@ -80,7 +80,7 @@ class KubernetesBackend(FileEmbeddingBackend):
     def emit(self, plan: LaunchPlan, options: KubernetesOptions, render: Render) -> Iterator[Artifact]:
         render = render.with_digest(plan_digest(plan, options))
         documents = objects.job_yaml_documents(plan, options)
-        yield render.yaml(documents, "job.yaml", comments_for_job_yaml(documents, plan, options))
+        yield render.yaml(documents, "job.yaml", comments_for_job_yaml(documents, plan, options), fold=True)
 
     def carry(self, files: Sequence[Artifact], settings: Artifact, program: bytes) -> Iterator[Artifact]:
         """Yield job.yaml, with the pods' files in a ConfigMap, then the files that only people read."""

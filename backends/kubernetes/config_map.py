@@ -34,8 +34,7 @@ kind: ConfigMap
 immutable: true
 metadata:
   name: {name}
-  labels:
-    {label}: {name}
+  labels: {{{label}: {name}}}
 data:
 """
 

@@ -5,6 +5,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from ...compiler.api import LaunchPlan, Leaf
+from .names import object_name
 from .options import KubernetesOptions
 from .pod import CONTAINER
 
@@ -12,7 +13,9 @@ At = tuple[str | int, ...]
 
 USAGE = """\
 job.yaml: job {name} on Kubernetes. Each pod runs launch.sh from the ConfigMap below.
-usage: {apply} -f job.yaml     ./jobctl submit also sends your code, runs checks and records the run"""
+usage: ./jobctl submit    runs checks, records the run, fills in jobc/owner and sends this file{code}
+       {apply} -f job.yaml    sends only this file{lack}"""
+CODE = " and your code (ConfigMap {name}-code)"
 AGAIN = {
     "job": "total pod failures allowed, nodes x lifecycle.max_requeues: one lost rank fails the pods of all nodes",
     "jobset": "never restart a single pod: the failurePolicy restarts all pods, at most lifecycle.max_requeues times",
@@ -48,7 +51,9 @@ def comments_for_job_yaml(documents: list[Any], plan: LaunchPlan, options: Kuber
 
 def _usage_comment(v: Any) -> str:
     """Return the comment at the top. With the bundled trainer, job.yaml is too large for a plain `kubectl apply`."""
-    return USAGE.format(name=v.plan.name, apply=f"kubectl apply{' --server-side' if v.plan.uses_trainer else ''}")
+    apply = f"kubectl apply{' --server-side' if v.plan.uses_trainer else ''}"
+    code = CODE.format(name=object_name(v)) if v.plan.code.kind == "snapshot" else ""
+    return USAGE.format(name=v.plan.name, apply=apply, code=code, lack=", so the pods lack your code" if code else "")
 
 
 def _run_host_volumes(plan: LaunchPlan) -> set[str]:

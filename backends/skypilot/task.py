@@ -251,7 +251,7 @@ def run_script(v: Any) -> str:
         "  fi\n"
         "done\n"
         f'printf "error: %s\\n  hint: %s\\n" "jobctl is missing in the files sent to $(uname -n)" {sh(hint)} >&2\n'
-        "exit 65\n"
+        "exit 65 # invalid configuration: a restart will not help\n"
     )
 
 

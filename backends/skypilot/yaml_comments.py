@@ -9,11 +9,9 @@ from . import task
 USAGE = """\
 task.sky.yaml: job {name} on SkyPilot; `run` starts once on each node.
 usage: {verb} task.sky.yaml{secrets}     in this folder, or in the one that contains artifacts/
-Checked against the schema of SkyPilot 0.14.1, which does not cover prices, clusters, contexts,
-partitions or files; ./jobctl preflight --queue-only makes SkyPilot check these."""
+Checked with the schema of SkyPilot 0.14.1; `./jobctl preflight --queue-only` also checks prices, clusters and files."""
 COLLECTION = """
-SkyPilot reports usage data to its developers unless SKYPILOT_DISABLE_USAGE_COLLECTION=1 is exported;
-jobctl submit exports it."""
+Only jobctl submit exports SKYPILOT_DISABLE_USAGE_COLLECTION=1, which stops usage reports to SkyPilot's developers."""
 
 
 def usage_comment(v: Any) -> str:
@@ -38,5 +36,8 @@ NOTES: Mapping[tuple[str | int, ...], str | Leaf] = {
     (0, "name"): usage_comment,
     (0, "resources", "autostop"): idle_cluster_comment,
     (0, "resources", "job_recovery"): restart_comment,
-    (0, "envs"): "jobctl submit fills in the empty values; sky launch alone leaves them empty",
+    (
+        0,
+        "envs",
+    ): "jobctl submit fills in the empty values; JOBC_PLAN is the digest by which `run` finds this job's files",
 }

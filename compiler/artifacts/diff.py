@@ -83,11 +83,18 @@ def compare_artifacts(left: ComparedArtifact, right: ComparedArtifact) -> Artifa
     a, b = _parse_job_json(left.files), _parse_job_json(right.files)
     identity = _compare_keys(parse_job_record(a, "identity"), parse_job_record(b, "identity"))
     return ArtifactComparison(
-        meaning=tuple(_compare_keys(parse_job_record(a, "plan"), parse_job_record(b, "plan"))),
+        meaning=_compare_plans(parse_job_record(a, "plan"), parse_job_record(b, "plan")),
         spec=tuple(_compare_keys(_recorded_spec(a), _recorded_spec(b))),
         breaks_resume=tuple(change.key for change in identity),
         files=tuple(_compare_files(left, right)),
     )
+
+
+def _compare_plans(a: Mapping[str, Any], b: Mapping[str, Any]) -> tuple[KeyChange, ...]:
+    """Return the plan leaves that differ, without those of train.json if only one of the jobs has this file."""
+    changes = _compare_keys(a, b)
+    is_only_in_one = any(change.key == "uses_trainer" for change in changes)
+    return tuple(change for change in changes if not (is_only_in_one and change.key.startswith("train.")))
 
 
 def _compare_keys(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[KeyChange]:

@@ -68,7 +68,8 @@ def unused_keys_not_set_by_user(
 def _find_unused(
     composed: ComposedConfig, table: KeyTable, values: Mapping[str, SpecValue], read: Sequence[str]
 ) -> set[str]:
-    sections: dict[str, set[str]] = {}  # spec key -> the plan's sections that it affects
+    # spec key -> the plan's sections that it affects. batch.global, which batch.accumulation overrides, affects none.
+    sections = {key: {"train"} for key in values if f"train.{key}" in table}
     for plan_key, spec_keys in table.items():
         for key in spec_keys:
             sections.setdefault(key, set()).add(plan_key.partition(".")[0])

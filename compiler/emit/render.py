@@ -19,7 +19,7 @@ from ..plan.shell_quoting import UnquotableText, checked_table_row, comment
 from .artifact import Artifact, LineRange
 from .line_trace import LineCollector, PlanKeyTrace, RefusedText, TextRefusedError
 from .templating import template_environment
-from .yaml_json import json_lines_with_paths, yaml_lines_with_paths
+from .yaml_json import fold_short_nodes, json_lines_with_paths, yaml_lines_with_paths
 
 
 class TemplateError(Exception):
@@ -153,15 +153,22 @@ class Render:
         return replace(artifact, chosen=tuple(dict.fromkeys(trace.take_pending_keys())))
 
     def yaml(
-        self, documents: Sequence[Any], path: str, comments: Mapping[tuple[str | int, ...], str | Leaf] | None = None
+        self,
+        documents: Sequence[Any],
+        path: str,
+        comments: Mapping[tuple[str | int, ...], str | Leaf] | None = None,
+        fold: bool = False,
     ) -> Artifact:
         """Render YAML documents. A leaf that depends on the plan is a function of the views, such as `of.plan.name`.
 
         comments: data path (document index first) -> comment for the line above that entry. A comment is text or a
         function of the views.
+        fold: write short mappings and lists on one line.
         """
         keys: dict[tuple[str | int, ...], tuple[str, ...]] = {}
         plain = [self._evaluate_node(document, (i,), keys) for i, document in enumerate(documents)]
+        if fold:
+            plain = [fold_short_nodes(document, (i,), tuple(comments or ())) for i, document in enumerate(plain)]
         lines = LineCollector()
         for i, document in enumerate(plain):
             if i:
@@ -174,7 +181,8 @@ class Render:
                     comment_keys: dict[tuple[str | int, ...], tuple[str, ...]] = {}
                     for row in self._evaluate_node(comments[data_path], (), comment_keys).split("\n"):
                         lines.add_line(f"{indent}# {comment(row)}\n", comment_keys.get((), ()), f"{path}:1")
-                lines.add_line(text, _keys_at_path(data_path, keys), _data_path(owner))
+                below = _keys_below_path(data_path, keys) if fold and text.endswith(("}\n", "]\n")) else []
+                lines.add_line(text, _keys_at_path(data_path, keys) + below, _data_path(owner))
                 above = owner
         return Artifact(path, "".join(lines.text), False, lines.line_ranges())
 
@@ -263,6 +271,10 @@ def _track_views(views: Mapping[str, Any], trace: PlanKeyTrace) -> dict[str, Any
 
 def _data_path(path: tuple[str | int, ...]) -> str:
     return f"data at {'.'.join(str(part) for part in path) or 'the top'}"
+
+
+def _keys_below_path(path: tuple[str | int, ...], keys: Mapping[tuple[str | int, ...], tuple[str, ...]]) -> list[str]:
+    return [key for place, found in keys.items() if place[: len(path)] == path != place for key in found]
 
 
 def _keys_at_path(path: tuple[str | int, ...], keys: Mapping[tuple[str | int, ...], tuple[str, ...]]) -> list[str]:

@@ -1,6 +1,6 @@
 """Dump YAML and JSON documents, and find the entry that each line belongs to."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -9,11 +9,41 @@ import yaml
 from ..plan.flat_lines import to_json
 
 DataPath = tuple[str | int, ...]  # keys and indices
+MAX_ONE_LINE = 80  # characters
+
+
+class OneLineMapping(dict[Any, Any]):
+    """Mapping that is written on one line: {name: x, mountPath: /x}"""
+
+
+class OneLineList(list[Any]):
+    """List that is written on one line."""
+
+
+def fold_short_nodes(node: Any, path: DataPath, unfolded: Sequence[DataPath]) -> Any:
+    """Return the document with short list items, and short mappings and lists without sections, on one line.
+
+    unfolded: data paths of entries that need their own line, because a comment is above them.
+    """
+    if not isinstance(node, (dict, list)) or not node:
+        return node
+    items = node.items() if isinstance(node, dict) else enumerate(node)
+    folded = [(key, fold_short_nodes(value, (*path, key), unfolded)) for key, value in items]
+    is_flat = not any(isinstance(value, (dict, list)) and value for _, value in folded)
+    is_simple = is_flat or (len(node) == 1 and isinstance(node, dict))
+    has_comment = any(place[: len(path)] == path != place for place in unfolded)
+    fits = len(to_json(node)) <= MAX_ONE_LINE and not has_comment and (is_simple or isinstance(path[-1], int))
+    if isinstance(node, dict):
+        return OneLineMapping(dict(folded)) if fits else dict(folded)
+    return OneLineList(node) if fits else [value for _, value in folded]
 
 
 def to_block_yaml(document: Any) -> str:
     """Return block-style YAML in the given order. YAML 1.1 and YAML 1.2 parse every string to the same value."""
     return str(yaml.dump(document, Dumper=_make_dumper(), sort_keys=False, width=10**9, allow_unicode=True))
+
+
+_MAP, _SEQ = "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"
 
 
 @cache
@@ -31,6 +61,8 @@ def _make_dumper() -> Any:
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
     Dumper.add_representer(str, represent_text)
+    Dumper.add_representer(OneLineMapping, lambda dumper, value: dumper.represent_mapping(_MAP, value, flow_style=True))
+    Dumper.add_representer(OneLineList, lambda dumper, value: dumper.represent_sequence(_SEQ, value, flow_style=True))
     return Dumper
 
 
@@ -48,6 +80,8 @@ def _line_owners(text: str) -> dict[int, DataPath]:
         last = node.end_mark.line + (1 if node.end_mark.column else 0)
         for line in range(first, max(last, first) + 1):
             owners[line] = path
+        if getattr(node, "flow_style", False):  # on one line
+            return
         if isinstance(node, yaml.MappingNode):
             for key, value in node.value:
                 visit_node(value, (*path, key.value), key.start_mark.line + 1)

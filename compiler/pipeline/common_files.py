@@ -5,7 +5,7 @@ backends.
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from typing import Any
 
@@ -13,7 +13,7 @@ from ...runtime.run_folder.submitted_values import PATH_VARIABLES
 from ...trainer.config import train_json
 from ..emit import job_json
 from ..emit.artifact import Artifact
-from ..emit.render import Omit, Render, TracedValue, of
+from ..emit.render import Given, Omit, Render, TracedValue, of
 from ..launchers.accelerate.config_files import config_files
 from ..plan import flat_lines
 from ..plan.launch_plan import LaunchPlan, to_mutable_tree
@@ -24,11 +24,14 @@ from ..spec.type_hints import hint_value_type, type_of_key
 JOB = job_json.JOB
 
 
-def emit_common_files(plan: LaunchPlan, emitted: Sequence[Artifact], render: Render) -> Iterator[Artifact]:
+def emit_common_files(
+    plan: LaunchPlan, emitted: Sequence[Artifact], render: Render, unsaid: Set[str]
+) -> Iterator[Artifact]:
     """Yield launch.sh and spec.yaml, and, if the job needs them, train.json and the launcher's files.
 
     emitted: the backend's files.
     render: has the views plan, spec and options.
+    unsaid: unset keys that the user's own program does not read; spec.yaml leaves them out.
     """
     yield render.template("launch.sh.j2", "launch.sh", executable=True, path_variables=PATH_VARIABLES)
     if plan.uses_trainer:
@@ -36,7 +39,7 @@ def emit_common_files(plan: LaunchPlan, emitted: Sequence[Artifact], render: Ren
             render.json(_train_document(plan.train, "train"), "train.json"), of.plan.uses_trainer
         )
     yield from config_files(plan, render, [artifact.path for artifact in emitted])
-    yield _spec_yaml(render)
+    yield _spec_yaml(render, unsaid)
 
 
 def _train_document(tree: Any, key: str) -> Any:
@@ -53,11 +56,12 @@ _SPEC_HEADER = (
 )
 
 
-def _spec_yaml(render: Render) -> Artifact:
+def _spec_yaml(render: Render, unsaid: Set[str]) -> Artifact:
     spec, options = render.views["spec"], render.views["options"]
     backend = {"name": render.views["backend_name"], **_spec_tree(options, "options")}
-    document = {"backend": backend, **_spec_tree(spec, "spec")}
-    return render.yaml([document], "spec.yaml", {(0, "backend"): _SPEC_HEADER})
+    document = {"backend": backend, **_without_keys(_spec_tree(spec, "spec"), unsaid)}
+    spec_yaml = render.yaml([document], "spec.yaml", {(0, "backend"): _SPEC_HEADER})
+    return render.record_choice(spec_yaml, lambda v: v.plan.uses_trainer or (v.plan.launcher, v.plan.parallel))
 
 
 def _spec_tree(value: Any, key: str) -> Any:
@@ -71,6 +75,27 @@ def _spec_tree(value: Any, key: str) -> Any:
         return [_spec_tree(item, f"{key}.{i}") for i, item in enumerate(value)]
     show = _unit_formatter(key.removeprefix("spec.")) if key.startswith("spec.") and value is not None else None
     return TracedValue(show(value) if show else _escape_interpolations(value), (key,))
+
+
+def _without_keys(tree: Mapping[str, Any], keys: Set[str], prefix: str = "") -> dict[str, Any]:
+    """Return the tree without the leaves at these dotted keys, and without the sections that this empties.
+
+    `jobc why` traces the line of a section that has lost leaves to each of its other leaves.
+    """
+    kept: dict[str, Any] = {}
+    for name, value in tree.items():
+        key = prefix + name
+        if isinstance(value, Mapping):
+            section = _without_keys(value, keys, f"{key}.")
+            has_all = len(section) == len(value)
+            value = section if has_all else {k: Given(_constant(leaf)) for k, leaf in section.items()}
+        if key not in keys and value != {}:
+            kept[name] = value
+    return kept
+
+
+def _constant(value: Any) -> Callable[[Any], Any]:
+    return lambda _: value
 
 
 @lru_cache(maxsize=10_000)

@@ -182,7 +182,7 @@ def compile_point(request: CompileRequest, overrides: Sequence[Override], loader
         planned.levels.finish_stage(add_origins(refused, planned.origin_of), diagnostics)
         raise
     missing += capabilities.ignored_optional_settings(backend_diagnostics, plan, table, values)
-    files += common_files.emit_common_files(plan, tuple(files), render)
+    files += common_files.emit_common_files(plan, tuple(files), render, planned.unsaid)
     path = f"{plan.run.folder}/{backend.name}"
     ignored = {item.demand.key: item.typed for item in missing}
     settings = common_files.emit_job_json(render, plan, backend, ignored)

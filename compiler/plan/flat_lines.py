@@ -72,9 +72,12 @@ def parse_flat_lines(lines: Sequence[str]) -> dict[str, Any]:
 
 
 def plan_lines(plan: LaunchPlan, backend: str, options: Any) -> list[str]:
-    """Return the plan as sorted lines. options: the backend's options, which get the prefix `backend`."""
+    """Return the plan as sorted lines, without train.json if the job does not use the bundled trainer.
+
+    options: the backend's options, which get the prefix `backend`.
+    """
     leaves = {
-        **dict(flatten_to_leaves(plan, "")),
+        **dict(flatten_to_leaves(plan if plan.uses_trainer else dataclasses.replace(plan, train={}), "")),
         **dict(flatten_to_leaves(options, "backend")),
         "backend.name": backend,
         "topology.world_size": plan.topology.world_size,

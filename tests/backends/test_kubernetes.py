@@ -7,6 +7,7 @@ import bz2
 import copy
 import io
 import json
+import re
 import runpy
 import zipfile
 from pathlib import Path
@@ -298,7 +299,7 @@ def test_the_line_of_a_name_that_extra_adds_is_explained(kind: str) -> None:
     rows = made.source_map.files["job.yaml"]
     text = next(file.text for file in made.artifacts if file.path == "job.yaml").splitlines()
     for name in ("own", *(["A"] if kind != "volumes" else [])):
-        (at,) = (i for i, row in enumerate(text) if row.strip() == f"- name: {name}")
+        (at,) = (i for i, row in enumerate(text) if re.search(rf"\bname: {name}\b", row))
         found = made.source_map.spec_keys(rows[at][0])
         assert found and all(key.startswith(f"backend.extra.Pod.spec.{kind}.own.") for key in found), found
 

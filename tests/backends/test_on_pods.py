@@ -360,7 +360,7 @@ def test_the_preflight_of_a_pod_names_what_is_wrong_before_a_rank_starts(make: M
 
     lost = make(*on, "backend.start_timeout=3s", "name=lost", program="0 0")
     text = (lost.artifact / "job.yaml").read_text()  # edited by hand, so that the Service knows no pod
-    (lost.artifact / "job.yaml").write_text(text.replace("  selector:\n", "  selector:\n    a: b\n", 1))
+    (lost.artifact / "job.yaml").write_text(text.replace("  selector: {", "  selector: {a: b, ", 1))
     assert lost("submit")[0] == 0
     wait_for(lambda: "failed (exit 71" in lost("status")[1], "the end")
     assert "cannot resolve node 0's host name" in lost("status")[1]

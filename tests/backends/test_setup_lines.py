@@ -42,7 +42,7 @@ def test_a_block_of_text_is_one_line_each(tmp_path):
 @pytest.mark.parametrize(
     ("lines", "reason"),
     [
-        ("[source env.sh,ls /nonexistent]", "setup failed (exit 2): ls /nonexistent\n  hint: line 40 of launch.sh"),
+        ("[source env.sh,ls /nonexistent]", "setup failed (exit 2): ls /nonexistent\n  hint: line 39 of launch.sh"),
         ("[no-such-command]", "setup failed (exit 127): no-such-command"),
         ("[exit 3]", "setup exited with 3"),
         ("[exit 2]", "setup: a line is not valid bash, or calls exit 2"),

@@ -34,8 +34,7 @@ metadata:
 apiVersion: batch/v1
 kind: Job
 metadata:
-  annotations:
-    jobc/owner: ""
+  annotations: {jobc/owner: ""}
   name: demo-1a2b
 spec:
   env:

@@ -46,7 +46,7 @@ def test_submit_creates_the_objects_and_records_them(demo: Demo) -> None:
     job, companions = demo.kubectl.created
     variables = [{"name": "JOBC_PAYLOAD", "value": "train"}, {"name": "JOBC_RUN_ID", "value": "a"}]
     assert yaml.safe_load(job)["spec"]["env"] == [*variables, {"name": "JOBC_JOB_UID", "value": "none"}]
-    assert re.search(r"^    jobc/owner: annb@[\w.-]+, run a$", job, re.MULTILINE)
+    assert re.search(r"{jobc/owner: \"annb@[\w.-]+, run a\"}$", job, re.MULTILINE)
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "demo-1a2b", "uid": "uid-1"}
     assert f"metadata:\n  ownerReferences: [{json.dumps(owner)}]\n  name: demo-1a2b\n" in companions
     assert [call.split()[0] for call in demo.kubectl.changes()] == ["create", "create"]

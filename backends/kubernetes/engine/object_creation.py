@@ -185,10 +185,10 @@ class ObjectCreator:
         name = job_object + request.suffix
         text = re.sub(rf"\b{re.escape(job_object)}\b", name, text)
         text = re.sub(r"(\n *- )name: JOBC_JOB_UID\n", rf"{_request_variables(request)}\g<0>", text)
-        text = re.sub(r"jobc/owner: .*", f"jobc/owner: {_submitter_name()}, run {request.run_id}", text)
+        text = text.replace('jobc/owner: ""', f'jobc/owner: "{_submitter_name()}, run {request.run_id}"')
         if request.code is None:
             return text
-        text = re.sub(rf"(name: {re.escape(name)}-code\n) *optional: true\n", r"\1", text)  # the pods wait for it
+        text = text.replace(f"{{name: {name}-code, optional: true}}", f"{{name: {name}-code}}")  # the pods wait for it
         return _code_config_map(name, request.code) + text
 
     def create_manifests(self, manifests: str, *words: str) -> str:

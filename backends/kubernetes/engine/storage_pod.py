@@ -90,7 +90,7 @@ class StoragePods:
         self._created.append((cluster, pod))
         creator = ObjectCreator(cluster, self.job.artifact)
         config_map, _ = split_by_kind(creator.manifests(PodRequest("shell")), "ConfigMap")
-        line = re.compile(rf"^( +(?:name|jobc/job): ){target.object}$", re.MULTILINE)
+        line = re.compile(rf"^( +(?:name|labels: {{jobc/job): ){target.object}\b", re.MULTILINE)
         config_map = line.sub(rf"\g<1>{name}", config_map)
         if why := creator.create_manifests(add_owner_reference(config_map, pod)):
             raise Failure(f"cannot create a ConfigMap in {target}: {why}")

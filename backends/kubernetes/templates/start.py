@@ -1,6 +1,5 @@
 # Unpacks jobctl to a folder of this pod, and becomes `jobctl join`, which unpacks the other files.
 import os
-import shutil
 import sys
 
 files = os.path.dirname(os.path.abspath(__file__))
@@ -10,7 +9,7 @@ try:
 
     if not os.path.exists(program):
         with bz2.open(os.path.join(files, "jobctl.bz2")) as packed, open(program + ".new", "wb") as file:
-            shutil.copyfileobj(packed, file)
+            file.write(packed.read())
         os.rename(program + ".new", program)
 except Exception as error:
     sys.exit(f"error: cannot unpack the job: {error}")

@@ -93,10 +93,10 @@ def test_a_key_is_told_as_it_was_said_and_not_as_it_was_derived(
 def test_of_a_program_and_the_trainer_only_what_was_said_differently_is_a_key(diff: Diff) -> None:
     assert main(["name=own", "backend=slurm", "nodes=2", "gpus=4", "--", "train.py"]) == 0
     diff("nodes=1,2")  # drains what the compile printed
-    assert changes(found(diff, str(OLD), "artifacts/own/slurm"), "spec") == {
-        "command": (None, ["train.py"]),
-        "name": ("old", "own"),
-    }
+    tree = found(diff, str(OLD), "artifacts/own/slurm")
+    assert changes(tree, "spec") == {"command": (None, ["train.py"]), "name": ("old", "own")}
+    assert changes(tree, "meaning")["uses_trainer"] == (True, False)
+    assert not [key for key in changes(tree, "meaning") if key.startswith("train.")]
 
 
 def test_the_same_words_give_the_same_job(diff: Diff) -> None:
@@ -109,7 +109,7 @@ def test_the_same_words_give_the_same_job(diff: Diff) -> None:
         ("job.sbatch", "\nset ", "\n\n# a comment\n  set "),
         ("train.json", '{\n  "schema": 1,\n  "job": "old",', '{"job": "old",\n  "schema": 1,'),
         ("spec.yaml", "\nnodes: 2\n", "\nnodes:   2 # machines\n"),
-        ("launch.sh", "\n}\n", "\n  # a comment\n\n}\n"),
+        ("launch.sh", "\n)\n", "\n  # a comment\n\n)\n"),
     ],
 )
 def test_comments_order_and_spaces_are_no_difference(diff: Diff, file: str, old: str, new: str) -> None:
@@ -126,7 +126,7 @@ def test_comments_order_and_spaces_are_no_difference(diff: Diff, file: str, old:
 @pytest.mark.parametrize(
     ("file", "old", "new"),
     [
-        ("launch.sh", "  trap - ERR EXIT\n", "\n"),
+        ("launch.sh", "set -euo pipefail\n", "\n"),
         ("job.sbatch", "\n  --kill-on-bad-exit", "\n\n  --kill-on-bad-exit"),
         ("job.sbatch", "\n#SBATCH --nodes=", "\n #SBATCH --nodes="),
         ("job.sbatch", "#!/", "\n#!/"),

@@ -166,7 +166,7 @@ def test_why_finds_a_line_that_a_hand_edit_has_moved(shell: Shell) -> None:
     shell.jobc("name=x", "threads=4")
     script = shell.project / "artifacts/x/local/launch.sh"
     lines = script.read_text().split("\n")
-    at = lines.index("export OMP_NUM_THREADS=4") + 1
+    at = next(n for n, line in enumerate(lines, 1) if line.startswith("export OMP_NUM_THREADS=4 "))
     script.write_text("\n".join([*lines[:3], "echo mine", *lines[3:]]))
     said = shell.jobc("why", f"artifacts/x/local/launch.sh:{at + 1}").stdout
     assert f"moved    jobc wrote this as line {at};" in said and "spec     threads = 4" in said

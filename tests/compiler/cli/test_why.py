@@ -91,7 +91,7 @@ def test_a_derived_line_leads_to_its_keys(words: tuple[str, ...], path: str, tex
     ("words", "path", "text"),
     [
         (KUBERNETES, "job.yaml", "  name: base-"),
-        (SKYPILOT, "task.sky.yaml", "JOBC_PLAN"),
+        (SKYPILOT, "task.sky.yaml", "  JOBC_PLAN:"),
     ],
 )
 def test_a_digest_is_a_key_of_its_own(words: tuple[str, ...], path: str, text: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import yaml
 
 from jobc.compiler.diagnostics.origin import Origin
@@ -34,3 +36,12 @@ def test_spec_yaml_has_the_names_that_the_user_chose() -> None:
     job = compile_job(CompileRequest(("backend=local", "env.END_=1", "labels.by_=me"), ("train.py",)))
     (spec,) = (yaml.safe_load(file.text) for file in job.artifacts if file.path == "spec.yaml")
     assert spec["env"] == {"END_": "1"} and spec["labels"] == {"by_": "me"}
+
+
+def test_an_own_script_leaves_unset_trainer_keys_out_of_spec_yaml() -> None:
+    job = compile_job(CompileRequest(("backend=local", "optim.lr=0.1"), ("train.py",)))
+    files = {file.path: file.text for file in job.artifacts}
+    spec, record = yaml.safe_load(files["spec.yaml"]), json.loads(files[".jobc/job.json"])
+    assert spec["optim"] == {"lr": 0.1} and spec["parallel"] == {"kind": "ddp"}
+    assert not {"model", "data", "loop", "checkpoint"} & spec.keys() and spec["storage"]["root"] == "runs"
+    assert not [line for line in record["plan"] if line.startswith("train.")]
