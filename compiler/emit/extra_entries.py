@@ -32,7 +32,7 @@ def check_extra_entries(
         if owner is not None:
             key = ".".join((*section, *extra_path))
             because = f"jobc sets this key{owner and f' from {owner}'}, and the scripts rely on it"
-            hint = f"remove {key}{owner and f', and set {owner}'}"
+            hint = f"remove {key}{owner and f', and use {owner}'}"
             yield Diagnostic("JC4600", f"{key} would contradict the plan", because, hint, key=key)
 
 
