@@ -42,6 +42,7 @@ class Origin:
 
 
 COMMAND_LINE = "command line"
+AFTER_DASHES = "-- …"  # path of the words after ` -- `
 
 
 def escape_to_one_line(text: str, keep: str = "") -> str:

@@ -1,6 +1,7 @@
 """Turn the exceptions of hydra-core 1.3 into diagnostics that name the override or file to blame, with a correction."""
 
 import re
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -270,6 +271,8 @@ def _missing_config_diagnostic(
         hint = _corrected_item(group, option, loader) or f"remove {group}"
     elif lacks := aliases.hint_for_unsupported_feature(option):
         hint = f"remove {culprit.redacted_text}; {lacks}"
+    elif group == "python" and re.search(r"^[.~]|/", option):
+        hint = _environment_hint(option)
     elif "," in option:
         hint = f"for a sweep: jobc -m {group}={option}"
     elif close:
@@ -285,6 +288,14 @@ def _missing_config_diagnostic(
     return Diagnostic("JC1109", f"no option {option!r} in group {group}", because, hint, position, group), culprit
 
 
+def _environment_hint(path: str) -> str:
+    """Return the overrides for a Python interpreter or environment that was given as python=PATH."""
+    if re.match(r"/usr/(local/)?bin/", path):
+        return f"python.interpreter={shlex.quote(path)}"
+    folder = re.sub(r"/bin(/(python[\d.]*|activate))?/?$", "", path)
+    return f"python=venv python.path={shlex.quote(folder)}"
+
+
 def _missing_group_and_option(
     error: MissingConfigException, overrides: Sequence[Override], loader: Any
 ) -> tuple[str, str]:
@@ -293,6 +304,8 @@ def _missing_group_and_option(
     parts = missing_path.split("/")
     for count in range(len(parts) - 1, 0, -1):
         group, option = "/".join(parts[:count]), "/".join(parts[count:])
+        if re.search(r"/\.{0,2}$", group):
+            continue  # the option is a path, as in python=/opt/venv
         is_set_on_command_line = any(o.key == group and option in o.canonical for o in overrides)
         if (error.options or is_set_on_command_line) and loader.get_group_options(group):
             return group, option

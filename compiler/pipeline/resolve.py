@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from ..checks.capabilities import supported_values
 from ..checks.unused_keys import is_set_on_command_line
 from ..diagnostics.diagnostic import CompileError, Diagnostic
-from ..diagnostics.origin import COMMAND_LINE, Origin
+from ..diagnostics.origin import AFTER_DASHES, COMMAND_LINE, Origin
 from ..emit.source_map import SpecValue
 from ..frontend.compose import ComposedConfig
 from ..frontend.host_file import Folders, HostFiles, read_host_files
@@ -135,7 +135,7 @@ def origin_lookup(composed: ComposedConfig, command: Command) -> Callable[[str],
 
     def find_origin(key: str) -> Origin | None:
         if command is not None and (key == "command" or key.startswith("command.")):
-            return Origin(COMMAND_LINE, "-- …")
+            return Origin(COMMAND_LINE, AFTER_DASHES)
         return composed.origin_of(key)
 
     return find_origin

@@ -61,6 +61,7 @@ class Backend:
     honours:   plan key -> supported values, which are words or ANY. `queue.*` means all keys in `queue`. A field at its
                neutral value (launch_plan.py) needs no entry.
     launch:    one line that tells people how to start the emitted files by hand.
+    runs_here: whether the ranks run on the machine where jobctl submit runs.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Backend:
     spellings: ClassVar[Mapping[RuntimeVar, Spelling]]
     honours: ClassVar[Mapping[str, tuple[str, ...]]]
     launch: str
+    runs_here: ClassVar[bool] = False
 
     def check(self, plan: LaunchPlan, options: Any) -> Iterable[Diagnostic]:
         """Yield the problems that `honours` cannot express, such as numbers and combinations. Must be pure. Codes are

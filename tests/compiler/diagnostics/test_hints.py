@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 
@@ -48,7 +49,7 @@ HINTS_THAT_COMPILE = [
     ["secrets.T=env:T", "env.T=x"],
     ["container=docker"],
     ["backend=slurm", "launcher=srun", "lifecycle.max_restarts=1"],
-    ["python=venv", "python.path=null"],
+    ["backend=slurm", "python=venv", "python.path=null"],
     ["launcher=srun"],
     ["hosts=a,a"],
     ["backend=ssh", "nodes=2", "hosts=me@a,b,A"],
@@ -92,6 +93,7 @@ def test_for_a_fraction_a_number_is_offered_that_the_key_takes(word: str, fittin
 def test_the_hint_compiles(words: list[str], jobc: Jobc) -> None:
     """Replace the word that a message rejects with the one that its hint suggests, at most twice."""
     seen = set()
+    Path("train.py").touch()
     for _ in range(3):
         status, printed = jobc("check", *words)
         if status == 0:
