@@ -19,7 +19,7 @@ from ..spec.type_hints import type_of_key, union_members
 from .interpolation import MachineDependentError
 from .overrides import Override
 from .unknown_key import unknown_key_diagnostic
-from .yaml_source import USER_ROOTS, groups_in_defaults_list, read_files
+from .yaml_source import groups_in_defaults_list, read_files
 
 _TWICE = re.compile(r"(?:^|for )(\S+?)(?: appears more than once|\. To override)")
 
@@ -215,7 +215,7 @@ def _defaults_list_error(message: str, loader: Any) -> Diagnostic | None:
         )
     if twice := _TWICE.search(message):
         group = twice[1].split("@")[0]
-        chosen = [c for c in _items_of_group(group) if c.origin.root in USER_ROOTS and not c.overrides]
+        chosen = [c for c in _items_of_group(group) if c.origin.is_user_file and not c.overrides]
         close = _similar_options(loader.get_group_options(group), chosen[-1].option) if chosen else []
         hint = f"- override /{twice[1]}: {(close or ['OPTION'])[0]}"
         because = (

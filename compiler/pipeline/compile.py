@@ -49,7 +49,14 @@ from .plugin_calls import (
     make_render,
     plugin_error,
 )
-from .resolve import TypedConfig, add_origins, is_set_by_user, node_count_override, origin_lookup, to_typed_config
+from .resolve import (
+    TypedConfig,
+    add_origins,
+    diagnostic_origin_lookup,
+    is_set_by_user,
+    node_count_override,
+    to_typed_config,
+)
 from .seal import input_digests, request_to_record, seal_artifact
 from .types import CompiledJob, CompileRequest, PlannedJob, SweepFolder
 
@@ -108,7 +115,7 @@ def plan_point(request: CompileRequest, overrides: Sequence[Override], loader: A
             read = _to_typed(composed, request)
     except CompileError as error:
         raise CompileError(levels.apply_severities(_adapt_to_command(error.diagnostics, request))) from None
-    origin_of = origin_lookup(composed, request.command)
+    origin_of = diagnostic_origin_lookup(composed, request.command)
     spec, values, filled = capabilities.apply_backend_values(read.spec, read.backend, read.options, read.values)
     read = read._replace(values=dict(values))
     is_chosen = is_set_by_user(composed, values, "container.kind")

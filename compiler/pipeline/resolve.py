@@ -141,6 +141,20 @@ def origin_lookup(composed: ComposedConfig, command: Command) -> Callable[[str],
     return find_origin
 
 
+def diagnostic_origin_lookup(composed: ComposedConfig, command: Command) -> Callable[[str], Origin | None]:
+    """Return origin_lookup(), except that a kind from one of jobc's files has the position of the override that chose
+    the file: `container=docker`.
+    """
+    find_origin = origin_lookup(composed, command)
+
+    def find_position(key: str) -> Origin | None:
+        origin = find_origin(key)
+        is_ours = key.endswith(".kind") and origin is not None and origin.root == "jobc"
+        return (composed.origin_of_choice(key.removesuffix(".kind")) if is_ours else None) or origin
+
+    return find_position
+
+
 def add_origins(diagnostics: Sequence[Diagnostic], origin_of: Callable[[str], Origin | None]) -> list[Diagnostic]:
     """Add to each diagnostic the position of the value that it is about."""
     return [d if d.origin or not d.key else replace(d, origin=_diagnostic_origin(d, origin_of)) for d in diagnostics]
