@@ -75,8 +75,9 @@ def for_own_program(diagnostic: Diagnostic) -> Diagnostic:
         return diagnostic
     origin = diagnostic.origin
     value = origin.path.partition("=")[2] if origin and origin.root == COMMAND_LINE else ""
-    option = shlex.join([f"--{diagnostic.key.rpartition('.')[2]}", value or "VALUE"])
-    hint = f"pass {option} to your program, after --"
+    key = diagnostic.key
+    words = [f"{key}={value or 'VALUE'}"] if "." in key else [f"--{key}", value or "VALUE"]
+    hint = f"pass {shlex.join(words)} to your program, after --"
     return replace(diagnostic, hint=f"{KEY_LIST}; or {hint}" if is_list else hint)
 
 

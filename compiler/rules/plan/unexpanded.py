@@ -73,7 +73,9 @@ def _strip_node_expansions(spec: JobSpec, key: str, path: str) -> str:
 
 
 def check_unexpanded_variable(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    """JC3002: text such as `$SCRATCH/data` or `~/data` that no shell expands, so that the ranks get it literally."""
+    """JC3002: text such as `$SCRATCH/data` or `~/data` that no shell expands, so that the ranks get it literally, and
+    `${env.NAME}` after ` -- `, which jobc replaces only in overrides and files.
+    """
     for name, value in spec.env.items():
         if (expression := _find_unexpanded(value)) and not _EXPANDED.fullmatch(name):
             because = f"the scripts quote env, so the ranks get {expression} literally"
