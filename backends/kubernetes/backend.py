@@ -70,7 +70,8 @@ class KubernetesBackend(FileEmbeddingBackend):
         if spec.image is None and spec.container.kind == "pod" and image and options.gpu_resource == "nvidia.com/gpu":
             because = "the default image has Python and PyTorch, but none of your packages"
             title = f"image is not set: the pods run {image} (backend.default_image)"
-            note = Diagnostic("JC4523", title, because, f"image={image}", key="image", severity=Severity.WARNING)
+            hint = f"set image to one that has your packages, or to {image} if you need no others"
+            note = Diagnostic("JC4523", title, because, hint, key="image", severity=Severity.WARNING)
             yield Filled("image", image, ("backend.default_image",), note)
 
     def check(self, plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:

@@ -34,6 +34,7 @@ class LocalBackend(Backend):
     name = "local"
     Options = LocalOptions
     launch = "./jobctl submit"
+    runs_here = True
     spellings: ClassVar[Mapping[RuntimeVar, Spelling]] = {  # all known at submit, because jobctl submit creates the run
         RuntimeVar.JOB_ID: Spelling(Scope.SUBMIT, "$run_id"),
         RuntimeVar.RUN_ID: Spelling(Scope.SUBMIT, "$run_id"),

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..diagnostics.diagnostic import Diagnostic, Severity
-from ..diagnostics.origin import COMMAND_LINE
+from ..diagnostics.origin import AFTER_DASHES, COMMAND_LINE, Origin
 from ..emit.source_map import SpecValue
 from ..frontend.compose import ComposedConfig
 from ..frontend.overrides import format_command_override
@@ -50,7 +50,7 @@ def check_unused_keys(
         return
     hint = f"remove {(names or groups)[0]}"
     if names:
-        hint = f"{_command_passing_key(command, names[0])} instead of the words after --, or {hint}"
+        hint = f"{_hint_for_passing_key(command, names[0], values['command'].origin)}; or {hint}"
     names += groups
     is_are, it_them, values_are = ("is", "it", "the value is") if len(names) == 1 else ("are", "them", "the values are")
     title = f"{', '.join(names)} {is_are} set, but your own command does not read {it_them}"
@@ -85,6 +85,10 @@ def _is_lost(file: str, values: Mapping[str, SpecValue], lost: set[str]) -> bool
     return bool(option_keys) and lost.issuperset(option_keys)
 
 
-def _command_passing_key(command: Sequence[str], key: str) -> str:
-    """Return an override that sets the command and passes the key's value to the program."""
-    return shlex.quote(format_command_override([*command, f"--{key.rpartition('.')[2]}", f"${{{key}}}"]))
+def _hint_for_passing_key(command: Sequence[str], key: str, origin: Origin | None) -> str:
+    """Return a hint to pass the key's value to the program. origin: position of the command"""
+    words = [f"--{key.rpartition('.')[2]}", f"${{{key}}}"]
+    if origin is None or origin.root != COMMAND_LINE:
+        return f"append {' and '.join(words)} to command"
+    override = shlex.quote(format_command_override([*command, *words]))
+    return f"{override}, without the words after --" if origin.path == AFTER_DASHES else override

@@ -5,6 +5,7 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import NoReturn
 
@@ -43,11 +44,11 @@ FORMATS = {  # command -> output formats, the default first
 }
 VERBS = ("submit", "status", "logs", "stop", "preflight", "smoke", "shell", "clean")  # each runs DIR/jobctl VERB
 USAGE = {
-    **dict.fromkeys(VERBS, "DIR [OPTION …]"),
+    **dict.fromkeys(VERBS, "DIR|NAME [OPTION …]"),
     **dict.fromkeys(("status", "logs"), "DIR|RUN|NAME … [OPTION …]"),
     **dict.fromkeys(("stop", "watch"), "DIR|RUN|NAME [OPTION …]"),
     **dict.fromkeys(("compile", "check", "plan", "run"), "[OPTION …] [KEY=VALUE …] [-- COMMAND ARGUMENT …]"),
-    "shell": "DIR [OPTION …] [-- COMMAND ARGUMENT …]",
+    "shell": "DIR|NAME [OPTION …] [-- COMMAND ARGUMENT …]",
     "diff": "[DIR …] [OPTION …] [KEY=VALUE …] [vs KEY=VALUE …]",
     "why": "FILE:LINE[-LINE] …, or [DIR | KEY=VALUE …] KEY … [--config-dir FOLDER]",
     "verify": "[--config-dir FOLDER] [--format json] DIR …",
@@ -121,7 +122,7 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
         if word in ("-i", "--info") and (words[i + 1 : i + 2] or ["all"])[0] not in _INFO:
             words[i] = "--info=all"  # the next word is an override
     try:
-        options = vars(_make_parser(words).parse_intermixed_args(words))
+        options = vars(_make_parser(words, program_words is not None).parse_intermixed_args(words))
         overrides = tuple(options.pop("words"))
         if command != "diff":  # diff also takes folders
             _reject_non_overrides(overrides)
@@ -224,6 +225,7 @@ def _reject_non_overrides(overrides: Sequence[str]) -> None:
 
 class _ArgumentParser(argparse.ArgumentParser):
     words: Sequence[str] = ()  # the words being parsed, for hints
+    has_program: bool = False  # whether ` -- ` and a program follow them
 
     def error(self, message: str) -> NoReturn:
         """Raise argparse's error as a diagnostic. Parses the messages of Python 3.10 to 3.14."""
@@ -240,15 +242,25 @@ class _ArgumentParser(argparse.ArgumentParser):
             raise CompileError([Diagnostic("JC1110", title, action.help or about[2], hint)])
         word = next((w for w in message.replace(",", " ").split() if w.startswith("-")), message)
         name, _, value = word.partition("=")
+        from ..spec.job_spec import is_trainer_key
+
         close = nearest(name, actions) if name.startswith("--") else []
         hint = f"did you mean {close[0]}?" if close else "jobc --help lists the options; your program's own go after --"
         if any(name == f"--{printed}" for formats in FORMATS.values() for printed in formats):
             hint = f"--format {name[2:]}"
+        after = next((w for before, w in pairwise(self.words) if before == word and not w.startswith("-")), "")
+        text = value or (after if after and "=" not in after else "VALUE")
+        if name == "--env":
+            variable = value or after or "NAME"
+            hint = f"env.{variable}" if "=" in variable else f"env.{variable}=VALUE"
         elif script := _verb_example(name):
             hint = script
         elif key := _key_from_option(name):
-            after = [*self.words, name][[*self.words, name].index(name) + 1 :]
-            hint = f"{key}={value or (after[0] if after and '=' not in after[0] else 'VALUE')}"
+            hint = f"{key}={text}"
+            if is_trainer_key(key):
+                option = shlex.join([name, text])
+                hint = f"-- train.py {option}; or {hint} for the bundled trainer"
+                hint = f"pass {option} to your program, after --" if self.has_program else hint
         because = "jobc has no such option; options for your own program go after --"
         raise CompileError([Diagnostic("JC1110", f"unknown option {word}", because, hint)])
 
@@ -274,9 +286,9 @@ def _key_from_option(option: str) -> str:
     return key_from_alias(name) or next((key for key in keys if key.endswith(f".{name}")), "")
 
 
-def _make_parser(words: Sequence[str] = ()) -> _ArgumentParser:
+def _make_parser(words: Sequence[str] = (), has_program: bool = False) -> _ArgumentParser:
     parser = _ArgumentParser("jobc", add_help=False, allow_abbrev=False)
-    parser.words = words
+    parser.words, parser.has_program = words, has_program
     add = parser.add_argument
     add("words", nargs="*")
     add("-m", "--multirun", action="store_true", help="compile every combination of comma-separated values (a sweep)")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..diagnostics.diagnostic import CompileError, Diagnostic, Severity, has_errors
+from ..diagnostics.diagnostic import CompileError, Diagnostic, Severity, has_errors, nearest
 from ..emit.artifact import PROGRAM
 from ..frontend.compose import compose_hydra_config, hydra_session
 from ..frontend.observed_files import ask_file_system
@@ -81,6 +81,7 @@ def check_command(arguments: Arguments) -> int:
         compiled = compile_sweep(requested, progress_printer()) if arguments.multirun else [compile_job(requested)]
         _reject_collisions(compiled)
         diagnostics = _collect_diagnostics(compiled, arguments.out)
+        diagnostics += [d for job in compiled for d in missing_in_project(job, arguments.out)]
         diagnostics += [*group_points_into_folders(compiled)[1], *_size_findings(compiled)]
     except CompileError as error:
         diagnostics = list(error.diagnostics)
@@ -141,6 +142,40 @@ def missing_inputs(compiled: CompiledJob, out: Path) -> list[Diagnostic]:
             title = f"{path} does not exist on this machine"
             diagnostics.append(Diagnostic("JC5010", title, because, hint, origin, key, Severity.WARNING))
     return diagnostics
+
+
+def missing_in_project(compiled: CompiledJob, out: Path) -> list[Diagnostic]:
+    """Return JC5014 for a script or a Python environment without which jobctl submit starts nothing.
+
+    Only jobc check reports it, because a job may be compiled before its script is written.
+    """
+    plan, python = compiled.plan, compiled.spec.python
+    project = Path(os.path.realpath(out)).parent
+    missing = []
+    root = project / Path(plan.code.root).expanduser()
+    is_local_code = plan.code.kind in ("snapshot", "rsync") or compiled.backend.runs_here
+    if plan.code.script and is_local_code and root.is_dir() and not (root / plan.code.script).exists():
+        close = _similar_scripts(plan.code.script, root)
+        hint = f"did you mean {close[0]}?" if close else "check the command; code.root=FOLDER selects another folder"
+        because = "jobctl submit takes the code from this folder, and would fail"
+        missing.append(("command", f"no script {plan.code.script} in {root}", because, hint))
+    environment = Path(python.path or "", ".venv" if python.kind == "uv" else "")
+    activate = project / environment.expanduser() / "bin/activate"
+    is_used = python.kind in ("venv", "uv") and compiled.spec.container.kind == "none"
+    if is_used and compiled.backend.runs_here and not activate.exists():
+        because = f"python={python.kind} activates the environment on this machine before the ranks start"
+        create = "uv sync" if python.kind == "uv" else f"python3 -m venv {shlex.quote(str(environment))}"
+        hint = f"create it with `{create}`, or set python.path to an existing environment"
+        missing.append(("python.path", f"no Python environment in {activate.parent.parent}", because, hint))
+    return [Diagnostic("JC5014", title, why, hint, compiled.origin_of(key), key) for key, title, why, hint in missing]
+
+
+def _similar_scripts(script: str, root: Path) -> list[str]:
+    """Return scripts with a similar name in the code folder or its direct subfolders."""
+    suffix = Path(script).suffix
+    files = [file.relative_to(root) for pattern in ("*", "*/*") for file in root.glob(f"{pattern}{suffix}")]
+    names = {".".join(file.with_suffix("").parts): str(file) for file in files[:1000] if suffix}
+    return [names[name] for name in nearest(".".join(Path(script).with_suffix("").parts), names)]
 
 
 def display_path(path: Path) -> str:

@@ -53,7 +53,7 @@ def format_diagnostics_as_json(found: Sequence[Diagnostic], folders: Folders) ->
 
 def _to_json_object(d: Diagnostic, folders: Folders) -> dict[str, Any]:
     plain: dict[str, Any] = {"code": d.code, "name": code_name(d.code), "severity": d.severity.value, "title": d.title}
-    plain |= {"because": d.because, "hint": d.hint, "key": d.key, "place": None}
+    plain |= {"because": d.because, "hint": d.hint_for_place, "key": d.key, "place": None}
     if d.origin:
         source = {"root": d.origin.root, "path": d.origin.path, "file": path_in_report(d.origin, folders)}
         plain["place"] = {**source, "line": d.origin.line, "column": d.origin.column}
@@ -86,7 +86,7 @@ def _escape_for_github(text: str, more: str = "") -> str:
 
 def _message_text(d: Diagnostic) -> str:
     lines = [d.title]
-    named = (("because", d.because), ("hint", d.hint), ("points", describe_sweep_points(d)))
+    named = (("because", d.because), ("hint", d.hint_for_place), ("points", describe_sweep_points(d)))
     lines += [f"{name}: {text}" for name, text in named if text]
     return "\n".join(map(escape_to_one_line, lines))
 

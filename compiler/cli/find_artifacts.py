@@ -40,7 +40,10 @@ def _resolve_artifact(command: str, word: str) -> Path:
             raise CompileError([Diagnostic("JC5004", f"{word} is neither a run nor an artifact", because, "jobc ls")])
         directory = newest_copy(run or directory)
     if not (directory / JOB).is_file():
-        raise no_artifact_error(Path(word), f"jobc {command}")
+        compiled = _artifacts_of_job(word)
+        if len(compiled) != 1:
+            raise no_artifact_error(Path(word), f"jobc {command}")
+        directory = compiled[0].absolute()
     if command in OWN_ONLY:
         _require_own(command, directory)
     _require_complete_program(directory / PROGRAM)
@@ -106,12 +109,17 @@ def _find_run_by_name(command: str, word: str) -> Path | None:
     return next(iter([*with_id, *(run.path for run in called)]), None)
 
 
+def _artifacts_of_job(name: str) -> list[Path]:
+    """Return the artifact directories below ./artifacts of the job with that name, one for each backend."""
+    jobs = [] if "/" in name or name.startswith(".") else sorted(Path("artifacts", name).glob(f"*/{JOB}"))
+    return [job.parent.parent for job in jobs]
+
+
 def no_artifact_error(folder: Path, command: str) -> CompileError:
     """Return JC5004 for a folder without job.json. The hint names a parent folder or subfolder that has one."""
     below = [*folder.glob(f"*/{JOB}"), *folder.glob(f"*/*/{JOB}")]
     around = [min(below).parent.parent] if below else [up for up in folder.parents if (up / JOB).is_file()]
-    if not around and folder == Path(folder.name):  # the name of a job
-        around = [job.parent.parent for job in sorted(Path("artifacts", folder).glob(f"*/{JOB}"))]
+    around = around or _artifacts_of_job(str(folder))
     because = f"the folder does not contain {JOB}" if folder.is_dir() else "the folder does not exist"
     hint = f"{command} {_example_artifact()}"
     if (folder / JOB).exists():

@@ -58,6 +58,11 @@ class Diagnostic:
     otherwise: tuple[str, ...] = ()
     allowed: str = ""
 
+    @property
+    def hint_for_place(self) -> str:
+        """Return the hint. If the value is in a file of the user, overrides in the hint become instructions."""
+        return hint_for_file(self.hint) if self.origin and self.origin.is_user_file else self.hint
+
     def sort_key(self) -> tuple[str, int, int, str, str, str]:
         origin = self.origin or Origin("", "")
         return (f"{origin.root}:{origin.path}", origin.line, origin.column, self.code, self.key, self.title)
@@ -136,6 +141,31 @@ def nearest(word: str, known: Iterable[str], limit: int = 3) -> list[str]:
     return sorted((key for key in scores if scores[key]), key=lambda key: (-scores[key], key))[:limit]
 
 
+_START = r"(?:^|(?<=; )|(?<=, )|(?<= or ))"  # of a clause
+_OVERRIDE = r"(?:'[a-z][\w.]*=[^']*'|[a-z][\w.]*=(?:\[[^\]]*\]|[^\s,;])*)"
+_OVERRIDES = re.compile(rf"{_START}{_OVERRIDE}(?: {_OVERRIDE})*(?=[,;]|\s|$)")
+_GROUPS = (  # a file sets them in its defaults list
+    "model", "data", "loss", "optim", "parallel", "code", "python", "container", "caches", "network", "backend",
+    "task", "cluster", "experiment",
+)  # fmt: skip
+
+
+def hint_for_file(hint: str) -> str:
+    """Return a hint for a value in a YAML file: `nodes=2` becomes `set nodes to 2`, and `-- train.py` a command."""
+
+    def to_instruction(match: re.Match[str]) -> str:
+        words = [word.strip("'").partition("=") for word in re.findall(_OVERRIDE, match[0])]
+        if any(key in _GROUPS for key, _, _ in words):
+            return match[0]
+        return f"set {' and '.join(f'{key} to {value}' for key, _, value in words)}"
+
+    hint = _OVERRIDES.sub(to_instruction, hint)
+    if first := re.match(r"set (\S+) to ", hint):  # `set time to 12m or 12s`
+        hint = first[0] + re.sub(rf"(,| or) set {re.escape(first[1])} to ", r"\1 ", hint[first.end() :])
+    hint = re.sub(rf"{_START}~(?=\w)", "remove ", hint)
+    return re.sub(rf"{_START}-- ", "write command with these words: ", hint)
+
+
 def join_with_or(values: Iterable[str]) -> str:
     """Return `a`, `a or b` or `a, b or c`."""
     *first, last = values
@@ -167,7 +197,8 @@ def format_for_terminal(
     for d in shown:
         head = colorize(f"{d.severity.value}[{f'{d.code} {name_of(d.code)}'.strip()}]", f"1;{_COLOURS[d.severity]}")
         lines = [f"{head}: {colorize(_one_line(d.title), '1')}"]
-        key = f"   ({_one_line(d.key)})" if d.key else ""
+        is_default = d.origin is not None and d.origin.root == "jobc" and not d.key.endswith(".kind")
+        key = f"   ({'default of ' * is_default}{_one_line(d.key)})" if d.key else ""
         if d.origin:
             lines.append(f"  --> {_one_line(str(d.origin))}{key}")
             if not d.private and (d.origin.root, d.origin.path, d.origin.line) not in secret:
@@ -177,7 +208,7 @@ def format_for_terminal(
         if d.because:
             lines.append(f"  = because: {_one_line(d.because)}")
         if d.hint:
-            lines.append(f"  = hint: {_one_line(d.hint)}")
+            lines.append(f"  = hint: {_one_line(d.hint_for_place)}")
         if d.points:
             lines.append(f"  = points: {_one_line(describe_sweep_points(d))}")
         blocks.append("\n".join(lines))

@@ -31,6 +31,10 @@ class Origin:
         return f"{self.root}:{self.path}{position}"
 
     @property
+    def is_user_file(self) -> bool:
+        return self.root in USER_ROOTS
+
+    @property
     def without_line(self) -> "Origin":
         """Return the position of the whole file, or of the override on the command line."""
         return replace(self, line=0, column=0)
@@ -42,6 +46,8 @@ class Origin:
 
 
 COMMAND_LINE = "command line"
+USER_ROOTS = ("input", "project", "user")  # config folders of the user
+AFTER_DASHES = "-- …"  # path of the words after ` -- `
 
 
 def escape_to_one_line(text: str, keep: str = "") -> str:

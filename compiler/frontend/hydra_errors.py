@@ -1,6 +1,7 @@
 """Turn the exceptions of hydra-core 1.3 into diagnostics that name the override or file to blame, with a correction."""
 
 import re
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,7 +19,7 @@ from ..spec.type_hints import type_of_key, union_members
 from .interpolation import MachineDependentError
 from .overrides import Override
 from .unknown_key import unknown_key_diagnostic
-from .yaml_source import USER_ROOTS, groups_in_defaults_list, read_files
+from .yaml_source import groups_in_defaults_list, read_files
 
 _TWICE = re.compile(r"(?:^|for )(\S+?)(?: appears more than once|\. To override)")
 
@@ -214,7 +215,7 @@ def _defaults_list_error(message: str, loader: Any) -> Diagnostic | None:
         )
     if twice := _TWICE.search(message):
         group = twice[1].split("@")[0]
-        chosen = [c for c in _items_of_group(group) if c.origin.root in USER_ROOTS and not c.overrides]
+        chosen = [c for c in _items_of_group(group) if c.origin.is_user_file and not c.overrides]
         close = _similar_options(loader.get_group_options(group), chosen[-1].option) if chosen else []
         hint = f"- override /{twice[1]}: {(close or ['OPTION'])[0]}"
         because = (
@@ -270,6 +271,8 @@ def _missing_config_diagnostic(
         hint = _corrected_item(group, option, loader) or f"remove {group}"
     elif lacks := aliases.hint_for_unsupported_feature(option):
         hint = f"remove {culprit.redacted_text}; {lacks}"
+    elif group == "python" and re.search(r"^[.~]|/", option):
+        hint = _environment_hint(option)
     elif "," in option:
         hint = f"for a sweep: jobc -m {group}={option}"
     elif close:
@@ -285,6 +288,14 @@ def _missing_config_diagnostic(
     return Diagnostic("JC1109", f"no option {option!r} in group {group}", because, hint, position, group), culprit
 
 
+def _environment_hint(path: str) -> str:
+    """Return the overrides for a Python interpreter or environment that was given as python=PATH."""
+    if re.match(r"/usr/(local/)?bin/", path):
+        return f"python.interpreter={shlex.quote(path)}"
+    folder = re.sub(r"/bin(/(python[\d.]*|activate))?/?$", "", path)
+    return f"python=venv python.path={shlex.quote(folder)}"
+
+
 def _missing_group_and_option(
     error: MissingConfigException, overrides: Sequence[Override], loader: Any
 ) -> tuple[str, str]:
@@ -293,6 +304,8 @@ def _missing_group_and_option(
     parts = missing_path.split("/")
     for count in range(len(parts) - 1, 0, -1):
         group, option = "/".join(parts[:count]), "/".join(parts[count:])
+        if re.search(r"/\.{0,2}$", group):
+            continue  # the option is a path, as in python=/opt/venv
         is_set_on_command_line = any(o.key == group and option in o.canonical for o in overrides)
         if (error.options or is_set_on_command_line) and loader.get_group_options(group):
             return group, option

@@ -236,6 +236,9 @@ def _canonical_values(word: str, right: str, sweep: bool, loader: Any) -> list[s
             )
         if opens in _OPENING:
             because = f"{opens} starts {_OPENING[opens]}, and Hydra cannot parse the rest"
+            if (closed := _closed(right)) != right and parse_override_with_hydra(f"{key}={closed}", sweep):
+                because = f"{opens} starts {_OPENING[opens]}, which is not closed"
+                raise _InvalidOverride(because, f"{shlex.quote(f'{key}={closed}')} or {as_text}, if it is text")
             raise _InvalidOverride(because, " or ".join([*_quoted_items(key, right), f"{as_text}, if it is text"]))
         return [_quote_text(right)]
     if parsed.is_sweep_override():
@@ -252,6 +255,17 @@ def _canonical_values(word: str, right: str, sweep: bool, loader: Any) -> list[s
 def _mask_quoted(right: str) -> str:
     """Return the value with each quoted character replaced by `_`. Quoted text can only start where a value starts."""
     return _QUOTED.sub(lambda quoted: "_" * len(quoted[0]), right)
+
+
+def _closed(right: str) -> str:
+    """Return the value with the brackets added that are missing at its end."""
+    missing = ""
+    for letter in _mask_quoted(right):
+        if letter in _CLOSING:
+            missing = _CLOSING[letter] + missing
+        elif letter == missing[:1]:
+            missing = missing[1:]
+    return right + missing
 
 
 def _quoted_items(key: str, right: str) -> list[str]:
@@ -338,6 +352,7 @@ _MARK = re.compile(r"[,:\[\]{}()]")
 _BARE_COMMA = re.compile(r"(?<!\\),")
 _QUOTED = re.compile(r"""(?:(?<=[,(\[{:\s])|^)(?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")""")
 _SINGLE_QUOTED = re.compile(r"(?:(?<=[=,:\[{])|^)'([-+.\w]+)'(?=[,\]}]|$)", re.ASCII)
+_CLOSING = {"[": "]", "{": "}"}
 _OPENING = {"[": "a list", "{": "a mapping", "'": "quoted text", '"': "quoted text"}
 
 

@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import Any
 
 from ...runtime.system.frozen_dataclass import dataclass
-from ..diagnostics.diagnostic import CompileError, Diagnostic
-from ..diagnostics.origin import COMMAND_LINE, Origin
+from ..diagnostics.diagnostic import CompileError, Diagnostic, Severity
+from ..diagnostics.origin import AFTER_DASHES, COMMAND_LINE, Origin
 from ..spec import secret_scan
-from .overrides import Override, override_for_key, parse_sweep, strip_quotes_around_numbers
+from .overrides import Override, format_command_override, override_for_key, parse_sweep, strip_quotes_around_numbers
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,23 @@ def sweep_points(
             strip_quotes_around_numbers(o.canonical) if i in varied else o.typed for i, o in enumerate(overrides)
         )
         yield SweepPoint(overrides, alone, tuple(point[i] for i in varied))
+
+
+def check_unswept_argument(command: Sequence[str]) -> Iterator[Diagnostic]:
+    """Yield JC1117 for a list such as 0.1,0.2 after ` -- `, in a sweep that has only one point."""
+    for i, word in enumerate(command):
+        option, _, value = word.rpartition("=")
+        if i and re.fullmatch(r"[\w.+-]+(,[\w.+-]+)+", value):
+            before = option or command[i - 1] * command[i - 1].startswith("-")
+            name = re.sub(r"\W", "_", before.strip("-") or "argument").upper()
+            words = [*command[:i], f"{word.removesuffix(value)}${{env.{name}}}", *command[i + 1 :]]
+            title = f"-m compiles a single job: {value} after -- is not swept"
+            because = "-m sweeps overrides; the arguments after -- reach the program unchanged"
+            hint = f"env.{name}={value} {shlex.quote(format_command_override(words))}, without the words after --"
+            yield Diagnostic(
+                "JC1117", title, because, hint, Origin(COMMAND_LINE, AFTER_DASHES), "command", Severity.WARNING
+            )
+            return
 
 
 def common_label(points: Sequence[SweepPoint], omitted_keys: Collection[str]) -> str:

@@ -1,17 +1,21 @@
 """Diagnose an override whose key does not exist, and suggest the key that was probably meant, with a valid value."""
 
 import re
+import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, get_args
 
 from ..diagnostics.diagnostic import Diagnostic, nearest
+from ..diagnostics.origin import COMMAND_LINE
 from ..spec import aliases
-from ..spec.examples import example_value, override_for_shell
+from ..spec.examples import KEY_LIST, example_value, override_for_shell
 from ..spec.invalid_value import InvalidValue
-from ..spec.job_spec import OPEN_KEYS, JobSpec
+from ..spec.job_spec import OPEN_KEYS, JobSpec, is_trainer_key
 from ..spec.type_hints import accepted_words, hint_value_type, is_list, is_mapping, type_of_key, union_members
 from .overrides import Override
 
+_SUGGESTED_KEY = re.compile(r"(?:^|did you mean )~?([a-z_]+(?:\.\w+)*)(?=[=?,])")
 TYPO = 0.85  # minimum similarity for a key to count as a typo even if its value has the wrong type: pocs=two
 MOST_KEYS = 8  # maximum number of keys that a hint lists
 
@@ -63,6 +67,20 @@ def unknown_key_diagnostic(message: str, culprit: Override, loader: Any, known_k
     return Diagnostic("JC1102", f"unknown key or group {key}", because, hint, position, culprit.key)
 
 
+def for_own_program(diagnostic: Diagnostic) -> Diagnostic:
+    """Return the diagnostic of a job that runs the user's own program, which reads no key of the bundled trainer."""
+    suggested = _SUGGESTED_KEY.search(diagnostic.hint)
+    is_list = diagnostic.hint == KEY_LIST
+    if diagnostic.code not in ("JC1102", "JC1201") or not (is_list or (suggested and is_trainer_key(suggested[1]))):
+        return diagnostic
+    origin = diagnostic.origin
+    value = origin.path.partition("=")[2] if origin and origin.root == COMMAND_LINE else ""
+    key = diagnostic.key
+    words = [f"{key}={value or 'VALUE'}"] if "." in key else [f"--{key}", value or "VALUE"]
+    hint = f"pass {shlex.join(words)} to your program, after --"
+    return replace(diagnostic, hint=f"{KEY_LIST}; or {hint}" if is_list else hint)
+
+
 def _similar_mapping_key(key: str, known_keys: Sequence[str]) -> str:
     """Return `labels.team` for lables.team, or "" if no mapping with user-defined keys has a similar name."""
     parts = key.split(".")
@@ -79,7 +97,7 @@ def _section_keys_hint(section: str, known_keys: Sequence[str]) -> str:
     below = {key for key in known_keys if key.startswith(f"{section}.")}
     keys = sorted(key for key in below if not key.rpartition(".")[2].isdigit())  # digits are items of lists
     if not 0 < len(keys) <= MOST_KEYS:
-        return "jobc --help lists the keys"
+        return KEY_LIST
     *first, last = keys
     return f"known keys: {', '.join(first)} and {last}" if first else f"known key: {last}"
 

@@ -16,14 +16,13 @@ from omegaconf import OmegaConf
 
 from ...runtime.system.untrusted_files import Unreadable
 from ..diagnostics.diagnostic import CompileError, Diagnostic
-from ..diagnostics.origin import Origin
+from ..diagnostics.origin import USER_ROOTS, Origin
 from . import observed_files
 from .interpolation import consume_budget
 from .observed_files import ask_file_system
 from .project_files import OutsideProject, project_folders, require_inside
 from .yaml_reader import MOST_BYTES, parse_yaml_tree
 
-USER_ROOTS = ("input", "project", "user")
 FOREIGN_ROOTS = ("input", "project")  # roots that may contain symlinks created by someone else
 _OURS = "jobc_config"  # name under which jobc's conf/config.yaml is available despite a user's config.yaml
 

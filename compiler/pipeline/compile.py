@@ -49,7 +49,14 @@ from .plugin_calls import (
     make_render,
     plugin_error,
 )
-from .resolve import TypedConfig, add_origins, is_set_by_user, node_count_override, origin_lookup, to_typed_config
+from .resolve import (
+    TypedConfig,
+    add_origins,
+    diagnostic_origin_lookup,
+    is_set_by_user,
+    node_count_override,
+    to_typed_config,
+)
 from .seal import input_digests, request_to_record, seal_artifact
 from .types import CompiledJob, CompileRequest, PlannedJob, SweepFolder
 
@@ -91,8 +98,11 @@ def plan_point(request: CompileRequest, overrides: Sequence[Override], loader: A
     check_defaults(o.canonical.partition("=")[2].strip("'") for o in overrides if o.key == "backend")
     try:
         composed = compose_job(loader, request.config_name, overrides)
-    except OverridesRefused as error:
-        raise CompileError([*error.diagnostics, *_find_type_errors(error.rest, request)]) from None
+    except CompileError as error:
+        refused = [*error.diagnostics]
+        if isinstance(error, OverridesRefused):
+            refused += _find_type_errors(error.rest, request, {d.key.partition(".")[0] for d in refused})
+        raise CompileError(_adapt_to_command(refused, request)) from None
     if "backend" not in composed.choices and request.config_name != "config":
         title, hint = f"{request.config_name}.yaml does not set a backend", "defaults: [config, _self_]"
         because = "--config-name replaces config.yaml, and this file does not include it"
@@ -104,8 +114,8 @@ def plan_point(request: CompileRequest, overrides: Sequence[Override], loader: A
             composed = compose_job(loader, request.config_name, [*overrides, counted])
             read = _to_typed(composed, request)
     except CompileError as error:
-        raise CompileError(levels.apply_severities(error.diagnostics)) from None
-    origin_of = origin_lookup(composed, request.command)
+        raise CompileError(levels.apply_severities(_adapt_to_command(error.diagnostics, request))) from None
+    origin_of = diagnostic_origin_lookup(composed, request.command)
     spec, values, filled = capabilities.apply_backend_values(read.spec, read.backend, read.options, read.values)
     read = read._replace(values=dict(values))
     is_chosen = is_set_by_user(composed, values, "container.kind")
@@ -142,12 +152,25 @@ def _to_typed(composed: ComposedConfig, request: CompileRequest) -> TypedConfig:
     return to_typed_config(composed, request.command, dict(request.config_dirs), request.recorded)
 
 
-def _find_type_errors(composed: ComposedConfig, request: CompileRequest) -> list[Diagnostic]:
-    """Return the type errors in the rest of the config, without missing keys, which the rejected overrides may set."""
+def _adapt_to_command(diagnostics: Sequence[Diagnostic], request: CompileRequest) -> list[Diagnostic]:
+    if request.command is None:
+        return [*diagnostics]
+    from ..frontend.unknown_key import for_own_program  # imported here, because most compiles have no error
+
+    return [for_own_program(d) for d in diagnostics]
+
+
+def _find_type_errors(composed: ComposedConfig, request: CompileRequest, refused: set[str]) -> list[Diagnostic]:
+    """Return the type errors and unknown keys in the rest of the config, without missing keys, which the rejected
+    overrides may set.
+
+    refused: sections of the rejected overrides. A rejected choice of an option explains an unknown key.
+    """
     try:
         _to_typed(composed, request)
     except CompileError as error:
-        return [d for d in error.diagnostics if d.code in ("JC1202", "JC1204")]
+        unknown = [d for d in error.diagnostics if d.code == "JC1201" and d.key.partition(".")[0] not in refused]
+        return [d for d in error.diagnostics if d in unknown or d.code in ("JC1202", "JC1204")]
     return []
 
 

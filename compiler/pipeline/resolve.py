@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from ..checks.capabilities import supported_values
 from ..checks.unused_keys import is_set_on_command_line
 from ..diagnostics.diagnostic import CompileError, Diagnostic
-from ..diagnostics.origin import COMMAND_LINE, Origin
+from ..diagnostics.origin import AFTER_DASHES, COMMAND_LINE, Origin
 from ..emit.source_map import SpecValue
 from ..frontend.compose import ComposedConfig
 from ..frontend.host_file import Folders, HostFiles, read_host_files
@@ -135,10 +135,24 @@ def origin_lookup(composed: ComposedConfig, command: Command) -> Callable[[str],
 
     def find_origin(key: str) -> Origin | None:
         if command is not None and (key == "command" or key.startswith("command.")):
-            return Origin(COMMAND_LINE, "-- …")
+            return Origin(COMMAND_LINE, AFTER_DASHES)
         return composed.origin_of(key)
 
     return find_origin
+
+
+def diagnostic_origin_lookup(composed: ComposedConfig, command: Command) -> Callable[[str], Origin | None]:
+    """Return origin_lookup(), except that a kind from one of jobc's files has the position of the override that chose
+    the file: `container=docker`.
+    """
+    find_origin = origin_lookup(composed, command)
+
+    def find_position(key: str) -> Origin | None:
+        origin = find_origin(key)
+        is_ours = key.endswith(".kind") and origin is not None and origin.root == "jobc"
+        return (composed.origin_of_choice(key.removesuffix(".kind")) if is_ours else None) or origin
+
+    return find_position
 
 
 def add_origins(diagnostics: Sequence[Diagnostic], origin_of: Callable[[str], Origin | None]) -> list[Diagnostic]:

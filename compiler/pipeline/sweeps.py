@@ -12,7 +12,14 @@ from ..emit.job_json import JOB, to_canonical_text
 from ..emit.points_json import POINTS, PointFiles, points_json_text
 from ..emit.source_map import SEAL, build_source_map
 from ..frontend.compose import hydra_session
-from ..frontend.sweep import SweepPoint, all_point_diagnostics, common_label, sweep_points, with_sweep_point
+from ..frontend.sweep import (
+    SweepPoint,
+    all_point_diagnostics,
+    check_unswept_argument,
+    common_label,
+    sweep_points,
+    with_sweep_point,
+)
 from ..plugins.backend import Point
 from ..plugins.registry import find_plugin
 from ..spec.job_spec import open_keys
@@ -71,6 +78,10 @@ def _map_points(
                     process_point(replace(request, words=point.words), point.overrides, loader),
                     point.format_label(),
                 )
+                if len(points) == 1:
+                    unswept = check_unswept_argument(request.command or ())
+                    found = result.levels.finish_stage(unswept, result.diagnostics)
+                    result = replace(result, diagnostics=tuple(found))
                 at_label = tuple(with_sweep_point(result.diagnostics, label))
                 results.append(replace(result, diagnostics=at_label, where=label, point=point))
                 diagnosed.append((point, result.diagnostics))

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from ...trainer.config.parse import to_json_types
 from ...trainer.config.schema import SCHEMA
 from ...trainer.config.target import Target
-from ..spec.job_spec import JobSpec
+from ..spec.job_spec import TRAIN_SECTIONS, JobSpec
 from . import derive
 from .launch_plan import (
     Caches,
@@ -38,11 +38,6 @@ from .runtime_vars import parse_runtime_references
 KeyTable = Mapping[str, tuple[str, ...]]
 T = TypeVar("T")
 Leaf = Callable[[JobSpec], Any]
-
-_TRAIN_SECTIONS = (
-    "model", "data", "loss", "loader", "optim", "loop", "validation", "checkpoint", "metrics", "profile", "parallel",
-    "process_group"
-)  # fmt: skip
 
 
 class LoweringResult(NamedTuple):
@@ -186,7 +181,7 @@ def _train_document(spec: JobSpec) -> dict[str, Any]:
         "seed": lambda s: s.seed,
         "recipe": lambda s: s.recipe,
     }
-    for section in _TRAIN_SECTIONS:
+    for section in TRAIN_SECTIONS:
         value = getattr(spec, section)
         if isinstance(value, Target):
             document[section] = _copied_leaves(value, (section,))

@@ -63,6 +63,7 @@ class Backend:
                neutral value (launch_plan.py) needs no entry.
     launch:    one line that tells people how to start the emitted files by hand.
     sends_code: whether code=snapshot is sent to nodes that cannot read the folders of the machine that submits.
+    runs_here: whether the ranks run on the machine where jobctl submit runs.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Backend:
     honours: ClassVar[Mapping[str, tuple[str, ...]]]
     launch: str
     sends_code: ClassVar[bool] = False
+    runs_here: ClassVar[bool] = False
 
     def check(self, plan: LaunchPlan, options: Any) -> Iterable[Diagnostic]:
         """Yield the problems that `honours` cannot express, such as numbers and combinations. Must be pure. Codes are

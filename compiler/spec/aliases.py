@@ -12,7 +12,6 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "queue.account": ("account",),
     "queue.after": ("dependency",),
     "gpus": ("gpus_per_node", "devices", "ngpus"),
-    "cpus": ("cpus_per_task",),
     "backend.cpu_bind": ("cpu_bind",),
     "backend.gpu_bind": ("gpu_bind",),
     "backend.distribution": ("distribution",),
@@ -66,6 +65,7 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "shm": ("shm_size",),
 }  # fmt: skip
 IN_WORDS: Mapping[str, tuple[str, ...]] = {  # hint -> names whose values have a different form in jobc
+    "cpus, the number per node (cpus_per_task x procs)": ("cpus_per_task",),
     "gpu_type=H100 gpus=8, for H100:8": ("accelerators",),
     "gpus=8, for gpu:8": ("gres",),
     "gpus=8, the number on each node": ("accelerator",),

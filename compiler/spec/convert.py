@@ -19,6 +19,7 @@ from ..diagnostics.diagnostic import Diagnostic, join_with_or, nearest
 from ..diagnostics.origin import Origin, TextWithOrigin, is_null
 from . import aliases
 from .examples import (
+    KEY_LIST,
     accepted_examples,
     describe_kind,
     example_value,
@@ -30,7 +31,15 @@ from .examples import (
 )
 from .invalid_value import InvalidValue
 from .runtime_references import NAMES, REFERENCE, first_unknown_reference, may_contain_references
-from .type_hints import dataclass_field_types, hint_value_type, is_mapping, join_key, type_name, union_members
+from .type_hints import (
+    dataclass_field_types,
+    hint_value_type,
+    is_mapping,
+    join_key,
+    spec_keys,
+    type_name,
+    union_members,
+)
 from .value_types import (
     Duration,
     RankLines,
@@ -105,7 +114,7 @@ class _Converter:
         field_types = dataclass_field_types(into)
         for name in tree:
             if name not in field_types:
-                self.report_unknown_key(join_key(key, name), field_types, key)
+                self.report_unknown_key(join_key(key, name), into, key)
         values: dict[str, Any] = {}
         for field in dataclasses.fields(into):
             name = field.name.rstrip("_")
@@ -122,10 +131,12 @@ class _Converter:
                 self.add_diagnostic(Diagnostic("JC1203", f"missing key {field_key}", because, hint, origin, field_key))
         return into(**values) if len(values) == len(field_types) else None
 
-    def report_unknown_key(self, key: str, known: Mapping[str, Any], parent: str) -> None:
-        name = key.rsplit(".", 1)[-1]
+    def report_unknown_key(self, key: str, into: type, parent: str) -> None:
+        name, known = key.rsplit(".", 1)[-1], dataclass_field_types(into)
         close = nearest(name, known)
         engine = "" if parent else aliases.hint_for_foreign_option(key) or aliases.key_from_alias(key)
+        if not parent and not engine:
+            engine = next((inner for inner in spec_keys(into) if inner.endswith(f".{name}")), "")
         outer, _, inner = key.removeprefix(f"{parent}.").partition(".")
         hint = (
             f"did you mean {join_key(parent, close[0])}?" if close else f"known keys here: {', '.join(sorted(known))}"
@@ -135,7 +146,7 @@ class _Converter:
         elif engine:
             hint = engine if "=" in engine or " " in engine else f"did you mean {engine}?"
         elif not close and not parent:
-            hint = "jobc --help lists the keys"
+            hint = KEY_LIST
         origin = self.origin_of(key)
         position, because = origin and origin.position_of_key(key), "nothing reads this key, so it would have no effect"
         self.add_diagnostic(Diagnostic("JC1201", f"unknown key {key}", because, hint, position, key))

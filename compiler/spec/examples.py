@@ -11,6 +11,7 @@ from . import aliases
 from .invalid_value import InvalidValue
 from .type_hints import accepted_words, dataclass_field_types, hint_value_type, is_mapping, union_members
 
+KEY_LIST = "jobc --help lists the keys"
 IMAGE = "pytorch/pytorch:2.9.0-cuda12.8-cudnn9-runtime"  # has bash, Python and PyTorch
 
 

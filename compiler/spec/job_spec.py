@@ -45,6 +45,10 @@ OPEN_KEYS = (  # mappings with user-defined keys: no `+` needed
     "backend.file_mounts", "backend.gpu_labels", "backend.requests", "backend.limits", "torchrun.extra",
     "accelerate.extra", "accelerate.deepspeed_extra", "estimate.prices",
 )  # fmt: skip
+TRAIN_SECTIONS = (  # sections that the bundled trainer reads
+    "model", "data", "loss", "loader", "optim", "loop", "validation", "checkpoint", "metrics", "profile", "parallel",
+    "process_group",
+)  # fmt: skip
 TARGETS = ("model", "data", "loss", "optim")  # sections that may have a `_target_`; with it, they accept any argument
 
 
@@ -328,3 +332,9 @@ def open_keys(words: Iterable[str]) -> tuple[str, ...]:
     """Return the mappings, and the sections with a `_target_`. These accept new keys without `+` on a command line."""
     chosen = {match[1] for word in words if (match := re.match(r"(\w+)(?:=target$|\._target_=)", word))}
     return (*OPEN_KEYS, *(section for section in TARGETS if section in chosen))
+
+
+def is_trainer_key(key: str) -> bool:
+    """Return whether only the bundled trainer reads the key. `parallel` also configures launcher=accelerate."""
+    section = key.partition(".")[0]
+    return section != "parallel" and section in (*TRAIN_SECTIONS, "batch", "recipe", "task", "seed")

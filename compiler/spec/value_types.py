@@ -53,7 +53,7 @@ def parse_int(text: str, example: str = "2", least: int | None = None) -> int:
         integer = int(number) or int(number != 0)  # a fraction between 0 and 1 becomes 1, not 0
         fitting = integer if least is None else max(integer, least)
         raise InvalidValue("the number has a fraction or an exponent", str(fitting))
-    raise InvalidValue("only digits are allowed", example)
+    raise InvalidValue("the value must be a whole number", example)
 
 
 def parse_float(text: str) -> float:

@@ -16,18 +16,18 @@ PROSE = frozenset(
     re.findall(
         r"\S+",
         """
-        JC1001 JC1002 JC1003 JC1004 JC1005 JC1006 JC1007 JC1008 JC1105 JC1106 JC1107 JC1108 JC1114 JC1115 JC1116
+        JC1001 JC1002 JC1003 JC1004 JC1005 JC1006 JC1007 JC1008 JC1105 JC1106 JC1107 JC1108 JC1110 JC1114 JC1115 JC1116
         JC1131 JC1132 JC1134
         JC1201 JC1205 JC2012 JC2013 JC2019 JC2024 JC2032 JC2050 JC2066 JC3001 JC3002 JC3008 JC3009 JC3010
         JC3013 JC3014 JC3015 JC3016 JC3080 JC3081 JC3093 JC4002 JC4003 JC4004 JC4005 JC4006 JC4308 JC4330 JC4404
-        JC4410 JC4502 JC4503 JC4507 JC4522 JC4602 JC4706 JC4708 JC4709 JC4715 JC4716 JC4721 JC5001 JC5002
-        JC5003 JC5005 JC5006 JC5009 JC5010 JC5011 JC5013 JC5030 JC9001 JC9002 JC9003
+        JC4410 JC4502 JC4503 JC4507 JC4522 JC4523 JC4602 JC4706 JC4708 JC4709 JC4715 JC4716 JC4721 JC5001 JC5002
+        JC5003 JC5005 JC5006 JC5009 JC5010 JC5011 JC5013 JC5014 JC5030 JC9001 JC9002 JC9003
         """,
     )
 )
 # Codes whose words are not enough, and what else must be done.
 NOT_ALL = {
-    "JC1110": "the option goes, and its value",
+    "JC1117": "the words after -- go",
     "JC2014": "the words after -- go",
     "JC2068": "a key that the site requires is given then",
     "JC2090": "a model of one's own says the length of a sample",
@@ -44,6 +44,8 @@ END = re.compile(r", | or |; | if | for |\?| \(| with | which | tells | shows | 
 
 def words_of(hint: str) -> list[str]:
     """Return the hint's first suggestion as words of the command line; [] if the hint is prose."""
+    if in_file := re.match(r"set (\S+) to ", hint):  # the hint for a value in a file
+        hint = f"{in_file[1]}={hint[in_file.end() :]}"
     try:
         words = shlex.split(END.split(hint.removeprefix("did you mean "))[0])
     except ValueError:

@@ -7,6 +7,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any, get_args
 
 from ...diagnostics.diagnostic import Diagnostic, Severity
+from ...frontend.overrides import format_command_override
 from ...plan import derive
 from ...plan.launch_plan import LaunchPlan
 from ...spec.job_spec import JobSpec
@@ -22,6 +23,7 @@ _FOUND_IN_TEXT = re.compile(
     r"(?<![\\$])(\$\{[A-Z][A-Z\d_]+\}|\$(?!(?:LIB|ORIGIN|PLATFORM)\b)[A-Z][A-Z\d_]+(?![\w$])|\$\([a-z][^()]*\))"
     r"|(?:^|[=:,])(\$\{\w+\}|\$(?!(?:LIB|ORIGIN|PLATFORM)\b)\w+)/"
 )
+_OVERRIDE_REFERENCE = re.compile(r"\$\{env\.(\w+)\}")  # no shell accepts a dot in a name
 _HOME = re.compile(r"(?:^|(?<=[=:]))(~/)")
 _OLD_COMMAND = re.compile(r"`([a-z][^`]*)`")
 _OLD_WORD = re.compile(r"^[^\s`]*(`[a-z][^`]*`)(?:[^\s`]|`[^`]*`)*$")  # next to other words, it is text about code
@@ -71,7 +73,9 @@ def _strip_node_expansions(spec: JobSpec, key: str, path: str) -> str:
 
 
 def check_unexpanded_variable(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    """JC3002: text such as `$SCRATCH/data` or `~/data` that no shell expands, so that the ranks get it literally."""
+    """JC3002: text such as `$SCRATCH/data` or `~/data` that no shell expands, so that the ranks get it literally, and
+    `${env.NAME}` after ` -- `, which jobc replaces only in overrides and files.
+    """
     for name, value in spec.env.items():
         if (expression := _find_unexpanded(value)) and not _EXPANDED.fullmatch(name):
             because = f"the scripts quote env, so the ranks get {expression} literally"
@@ -88,6 +92,12 @@ def check_unexpanded_variable(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagn
     ):
         return  # JC3010 then suggests a shell
     for word in command:
+        if (key := _OVERRIDE_REFERENCE.search(word)) and key[1] in spec.env:
+            title = f"the command contains {key[0]}, which is not replaced by the variable's value"
+            because = "jobc replaces ${…} in overrides and config files, not in the arguments after --"
+            hint = f"{shlex.quote(format_command_override(command))}, without the words after --"
+            yield _unexpanded_diagnostic(title, because, hint, "command")
+            return
         if expression := _find_unexpanded(word):
             because = "the arguments after -- reach the program unchanged; no shell on the node expands them"
             hint = _wrap_in_shell("", derive.rank_command(spec))

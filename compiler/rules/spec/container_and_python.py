@@ -12,7 +12,7 @@ def check_image_without_container(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC2008: an image without a container runtime."""
     if spec.image is not None and spec.container.kind == "none":
         because = "container=none starts processes directly on the node, without the image"
-        hint = "image=null; or a backend that supports container=docker, apptainer, pyxis or pod"
+        hint = "container=docker, or on Slurm container=apptainer or container=pyxis; or image=null"
         title = "image is set, but container=none"
         yield Diagnostic("JC2008", title, because, hint, key="image", severity=Severity.WARNING)
 

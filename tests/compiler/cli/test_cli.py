@@ -228,7 +228,7 @@ def test_why_answers_for_every_line_of_every_file(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("verb", "says"),
     [
-        ("submit", "usage: jobc submit DIR [OPTION …]"),
+        ("submit", "usage: jobc submit DIR|NAME [OPTION …]"),
         ("logs", "  --rank N           the output of global rank N"),
         ("why", "usage: jobc why FILE:LINE"),
         ("run", "--strict"),
@@ -266,7 +266,7 @@ def test_help_names_the_options_of_every_verb_of_every_backend(shell: Shell, bac
         long = sorted(re.findall(r"--[a-z][\w-]*(?: [A-Z=]+)?", usage))
         assert long == sorted(option for option in options if option.startswith("--")), verb
     said = shell.jobc("submit", "--help").stdout
-    assert "usage: jobc submit DIR [OPTION …]" in said and "  --detach " in said and "  --here " in said
+    assert "usage: jobc submit DIR|NAME [OPTION …]" in said and "  --detach " in said and "  --here " in said
 
 
 OWN = ["--", "train.py"]

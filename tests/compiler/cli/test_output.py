@@ -94,7 +94,7 @@ def test_github_gets_a_line_for_each_with_its_place(capsys: pytest.CaptureFixtur
     assert first.startswith(
         "::error file=jobc/cluster/team.yaml,line=3,col=11,title=JC2003 batch-not-divisible::batch.global=7 cannot be"
     )
-    assert "%0Ahint: batch.global=32%0Apoints: nodes=2, with different numbers at nodes=3" in first
+    assert "%0Ahint: set batch.global to 32%0Apoints: nodes=2, with different numbers at nodes=3" in first
     assert len(out.splitlines()) == 3
 
 

@@ -132,7 +132,7 @@ LINES = [  # words, code, what the message says besides
     (["run", "name=x", "train.py", "--lr", "0.1"], "JC1110", "hint: jobc run name=x -- train.py --lr 0.1"),
     (["procs=2", "python", "train.py", "--lr=1"], "JC1110", "hint: jobc procs=2 -- python train.py --lr=1"),
     (["--procs", "2"], "JC1110", "hint: procs=2"),
-    (["--lr=3"], "JC1110", "hint: optim.lr=3"),
+    (["--lr=3"], "JC1110", "hint: -- train.py --lr 3; or optim.lr=3 for the bundled trainer"),
     (["run", "--resume", "ID"], "JC1110", "hint: jobc submit DIR --resume ID"),
     (["--frobnicate"], "JC1110", "unknown option --frobnicate"),
     (["check", "--json"], "JC1110", "hint: --format json\n"),

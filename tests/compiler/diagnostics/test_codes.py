@@ -1,6 +1,6 @@
 """Every diagnostic code has a page whose examples are true: the wrong commands give the code, the right ones compile.
 
-The blocks run with bash in an empty folder with a fresh HOME.
+The blocks run with bash in a folder with a few empty scripts, with a fresh HOME.
 """
 
 from __future__ import annotations
@@ -61,6 +61,8 @@ def run(quick_jobc: QuickJobc, tmp_path_factory: pytest.TempPathFactory) -> Run:
 
     def finished(commands: str) -> subprocess.CompletedProcess[str]:
         home, folder = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("work")
+        for script in ("train.py", "train.sh", "solver"):  # which jobc check looks for
+            (folder / script).touch()
         environment = {**os.environ, "HOME": str(home), "PATH": path}
         environment.pop("XDG_CONFIG_HOME", None)
         script = ["bash", "-euo", "pipefail", "-c", commands]

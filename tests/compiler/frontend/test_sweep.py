@@ -6,7 +6,7 @@ import pytest
 
 from jobc.compiler.cli.reporting import progress_printer
 from jobc.compiler.diagnostics.diagnostic import CompileError
-from jobc.compiler.frontend.sweep import sweep_points
+from jobc.compiler.frontend.sweep import check_unswept_argument, sweep_points
 from jobc.compiler.pipeline.sweeps import compile_sweep, plan_sweep
 from jobc.compiler.pipeline.types import CompileRequest
 
@@ -85,3 +85,26 @@ def test_who_waits_for_a_sweep_is_told_how_far_it_is(capsys: pytest.CaptureFixtu
         assert capsys.readouterr() == ("", "jobc: 0 of 3 points\njobc: 1 of 3 points\njobc: 2 of 3 points\n")
         make(request, progress_printer())
         assert capsys.readouterr() == ("", ""), "a sweep that is done at once says nothing"
+
+
+@pytest.mark.parametrize(
+    ("command", "hint"),
+    [
+        ("train.py --lr 0.1,0.2", "env.LR=0.1,0.2 'command=[train.py,--lr,${env.LR}]'"),
+        ("train.py --max-lr=1,2 -v", "env.MAX_LR=1,2 'command=[train.py,\"--max-lr=${env.MAX_LR}\",-v]'"),
+        ("train.py lr=1,2", "env.LR=1,2 'command=[train.py,\"lr=${env.LR}\"]'"),
+        ("train.py a,b", "env.ARGUMENT=a,b 'command=[train.py,${env.ARGUMENT}]'"),
+        ("train.py --lr 0.1", ""),
+        ("python -c print(1,2)", ""),
+    ],
+)
+def test_a_list_after_the_dashes_is_no_sweep(command: str, hint: str) -> None:
+    hints = [found.hint for found in check_unswept_argument(command.split())]
+    assert hints == ([f"{hint}, without the words after --"] if hint else [])
+
+
+def test_the_list_is_reported_only_if_nothing_is_swept(jobc: Jobc) -> None:
+    list_argument = ("--", "train.py", "--lr", "0.1,0.2")
+    assert "warning[JC1117 " in jobc("-m", "seed=1", *list_argument)[1]
+    assert "JC1117" not in jobc("-m", "env.A=1,2", *list_argument)[1]
+    assert "JC1117" not in jobc("env.A=1", *list_argument)[1]

@@ -180,3 +180,10 @@ def test_of_a_command_in_one_word_that_needs_a_shell_only_the_shell_is_hinted(co
     (told,) = found("JC3010", command)
     assert told.hint == f"-- bash -c '{command}'"
     assert found("JC3002", command) == []
+
+
+def test_a_reference_after_the_dashes_to_a_variable_of_the_job_is_told() -> None:
+    (told,) = found("JC3002", "train.py", "lr=${env.LR}", words=("env.LR=1",))
+    assert told.hint == """'command=[train.py,"lr=${env.LR}"]', without the words after --"""
+    assert found("JC3002", "train.py", "${env.OTHER}", words=("env.LR=1",)) == []
+    assert found("JC3002", "train.py", "${optim.lr}", words=("env.LR=1",)) == []  # may be the program's own Hydra

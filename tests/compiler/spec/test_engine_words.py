@@ -38,7 +38,7 @@ def test_the_key_exists(key: str) -> None:
         ("parallel=hybrid_shard", "parallel=hsdp"),
         ("parallel.sharding_strategy=HYBRID_SHARD", "parallel=hsdp"),
         ("nodelist=a", "queue.nodelist=a"),
-        ("cpus_per_task=8", "cpus=8"),
+        ("cpus_per_task=8", "cpus, the number per node"),
         ("mem=200G", "mem=200GiB"),
         ("grad_clip=1.0", "optim.clip_norm=1.0"),
         ("trainer.gradient_clip_val=1", "optim.clip_norm=1"),
