@@ -21,7 +21,9 @@ from typing import Any
 from ...runtime.system.frozen_dataclass import dataclass
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..diagnostics.origin import COMMAND_LINE, Origin
+from ..spec.job_spec import JobSpec
 from ..spec.secret_scan import redact_override
+from ..spec.type_hints import hint_value_type, type_of_key
 from ..spec.value_types import parse_untyped
 from .hydra_parser import parse_override_with_hydra
 
@@ -238,6 +240,8 @@ def _canonical_values(word: str, right: str, sweep: bool, loader: Any) -> list[s
             because = f"{opens} starts {_OPENING[opens]}, and Hydra cannot parse the rest"
             if (closed := _closed(right)) != right and parse_override_with_hydra(f"{key}={closed}", sweep):
                 because = f"{opens} starts {_OPENING[opens]}, which is not closed"
+                if hint_value_type(type_of_key(JobSpec, key)):
+                    raise _InvalidOverride(because, f"{as_text}, because the value of {key} is text")
                 raise _InvalidOverride(because, f"{shlex.quote(f'{key}={closed}')} or {as_text}, if it is text")
             raise _InvalidOverride(because, " or ".join([*_quoted_items(key, right), f"{as_text}, if it is text"]))
         return [_quote_text(right)]

@@ -22,7 +22,7 @@ def test_an_expanded_value_and_a_script_without_an_end_are_wrong_answers() -> No
     for before, after, wrong in (
         ("'$(echo a)'", "$(echo a)", "env.A: bash reads ['a'], but the plan has ('$(echo a)',)"),
         ("'a  b'", "a  b", "command: bash reads ["),
-        ("\n}\n", "\n\n", "bash cannot parse launch.sh"),
+        ("\n)\n", "\n\n", "bash cannot parse launch.sh"),
     ):
         files = tuple(
             dataclasses.replace(file, text=file.text.replace(before, after)) if file.path == "launch.sh" else file

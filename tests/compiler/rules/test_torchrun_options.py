@@ -44,7 +44,7 @@ def test_what_jobc_sets_is_refused_in_both_spellings(option: str) -> None:
         [(code, key, hint)] = refused(f"torchrun.extra.{name}=1")
         assert (code, key) == ("JC4600", f"torchrun.extra.{name}")
         setter = SET_BY_JOBC[option]
-        assert hint == f"remove torchrun.extra.{name}{setter and f', and set {setter}'}"
+        assert hint == f"remove torchrun.extra.{name}{setter and f', and use {setter}'}"
 
 
 @pytest.mark.parametrize(
