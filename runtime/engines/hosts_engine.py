@@ -92,7 +92,8 @@ class HostsEngine(StartingEngine):
         file = self.job.artifact / "hosts.txt"
         hosts = read_hosts(file)
         if len(hosts) != self.job.nodes:
-            raise Failure(f"{file} does not name {self.job.nodes} hosts, one per line", "compile the job again")
+            title = f"{file} does not name {self.job.nodes} hosts, one per line"
+            raise Failure(title, "compile the job again with --force")
         return hosts
 
     def can_nodes_read_folder(self, folder: Path, new: NewRun) -> bool:
