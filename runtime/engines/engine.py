@@ -156,7 +156,7 @@ class Engine:
             return
         statuses, attempt = run.statuses(), run.attempt
         for node in run.nodes():
-            text = _describe_node(node, run.silent_s(node))
+            text = _describe_node(node, run.silent_s(node.path))
             if node.attempt is not None and node.attempt != attempt:
                 text += f", attempt {node.attempt}"
             progress = run.progress(node.first_rank)
@@ -231,7 +231,7 @@ class Engine:
         """Return how many seconds a stopped run has to save, doubled if it also uploads to object storage."""
         grace_s = self.job.settings.get("grace_s")
         if not isinstance(grace_s, int):
-            raise Failure(f"{self.job.artifact}/.jobc/job.json has no grace_s", "compile the job again")
+            raise Failure(f"{self.job.artifact}/.jobc/job.json has no grace_s", "compile the job again with --force")
         return grace_s * (2 if self.job.settings.get("storage") == "object" else 1)
 
     def require_client(self) -> None:
