@@ -116,7 +116,9 @@ def test_a_failed_rank_is_blamed_for_one_that_it_kept_from_starting(tmp_path):
     write_small_file(run.rank_exit_file(0), "69", {"reason": "exit status 69", "time_ns": 1})
     assert judge_node(run, 0, range(2), 1, b"", asked=False, killed=False).code == 69
     write_small_file(run.rank_exit_file(0), "0", {"reason": "exit status 0", "time_ns": 1})
-    assert judge_node(run, 0, range(2), 1, b"", asked=False, killed=False).reason == "rank 1 never started"
+    assert judge_node(run, 0, range(2), 1, b"", asked=False, killed=False).reason == (
+        "rank 1 never started: this node should run 2 ranks"
+    )
 
 
 MAKES_A_CHECKPOINT = ("bash", "-c", 'mkdir -p "$JOBC_RUN_DIR/checkpoints/step_00000001"; exit 1')

@@ -8,6 +8,7 @@ import signal
 import stat
 import sys
 import time
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,17 @@ def test_node_0_starts_first_and_all_are_followed_to_their_ends(demo: Submit) ->
     assert demo.calls[0] == "a start" and sorted(demo.calls) == ["a start", "b start", "c start"]
     assert "node 1  | === hello of b\n" in said
     assert (demo.runs / "r/state/resume").read_text() == f"command={demo.artifact}/jobctl submit --resume r\n"
+
+
+def test_a_file_that_was_edited_after_compilation_is_named(demo: Submit) -> None:
+    launch = demo.artifact / "launch.sh"
+    launch.write_text("torchrun --nproc-per-node=2\n")
+    digests = {"launch.sh": sha256(launch.read_bytes()).hexdigest(), "../x": "", "gone": ""}
+    demo.set(checksums={name: {"sha256": digest} for name, digest in digests.items()})
+    assert "warning" not in demo("--detach")[1]
+    launch.write_text("torchrun --nproc-per-node=1\n")
+    warning = f"warning: launch.sh was edited after compilation (to see how: jobc verify {demo.artifact})\n"
+    assert warning in demo("--detach")[1]
 
 
 def test_detached_it_prints_no_logs(demo: Submit) -> None:
