@@ -220,6 +220,10 @@ class Engine:
         """Print the logs and return an exit code, or return None if the logs are files in the run folder."""
         return None
 
+    def engine_log(self, run: Run) -> Path | None:
+        """Return the engine's own log, which explains why no node has written one, or None if there is none."""
+        return None
+
     # ---- stopping a run (verbs/stop.py)
 
     stop_every_s = 0.2  # pause between checks of whether a stopped run has ended

@@ -31,7 +31,7 @@ from ....runtime.system.streams import client_output_lines
 from ....runtime.system.text import one_line, printable
 from ....runtime.system.values import number_or_none, numbers_of_files, read_keys
 from .job_records import record_queued_job, recorded_step_id
-from .link_named_log import log_options
+from .link_named_log import LOGS, log_options
 from .pyxis import container_environment
 from .srun_trial import srun_command_for_live_run, srun_command_for_new_allocation, strip_label_padding
 from .submission import (
@@ -131,12 +131,11 @@ class SlurmEngine(StartingEngine):
         if code is None and run.is_stopped:
             return State("stopped", f"stopped by jobctl stop before it started, job {job_id}", None, why)
         if state == "CANCELLED" and code == 75:
-            text = f"job {job_id} was cancelled by hand after it saved; resume with jobctl submit --resume {run.id}"
-            return State("preempted", text, code, why)
+            return State("preempted", f"job {job_id} was cancelled with scancel (exit 75)", code, why)
         if code is not None:
             return state_of_ended_run(run, code, why)
-        suffix = f" as {state}" if state else ""
-        text = f"failed: job {job_id} ended without recording an exit code{suffix}: cancelled by hand, or node lost"
+        end = "was cancelled" if state == "CANCELLED" else f"ended{state and f' as {state}'}"
+        text = f"failed: job {job_id} {end} without recording an exit code"
         return State("failed", text, None, why)
 
     def reason(self, run: Run) -> str:
@@ -152,6 +151,11 @@ class SlurmEngine(StartingEngine):
         if (run.path / "exit" / str(run.attempt)).is_dir() and run.ended_node_count() < self.job.nodes:
             why += "; not every node recorded an exit code: see logs/slurm-*.log"
         return why
+
+    def engine_log(self, run: Run) -> Path | None:
+        path = _newest_job_record(run)
+        job_id = "" if path is None else _valid_job_id(read_keys(path))
+        return run.path / f"logs/slurm-{job_id}{LOGS['output']}" if job_id else None
 
     def why_not_removable(self, run: Run) -> str:
         """Return why the run cannot be removed, or "".
