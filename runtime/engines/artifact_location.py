@@ -170,6 +170,8 @@ class Place:
                 return run
         title = f"job {self.job.name} has no run in {runs}"
         hint = "jobctl submit creates a run; JOBC_RUN_ROOT sets the run root"
+        if self.is_sweep:  # only jobctl submit creates a run that contains all points
+            hint += "; for points started by sbatch or --point: jobc ls"
         if all_runs:
             newest = all_runs[0]
             owner = owner_name(newest.path)

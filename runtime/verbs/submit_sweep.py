@@ -200,7 +200,7 @@ def start_points(sweep: NewSweep, limit: int | None, words: Sequence[str]) -> in
         return DONE
     submit = sweep.run.path / SUBMIT
     write_small_file(submit, keys=identify_this_process())
-    at_a_time = "" if limit is None else f", {limit} at a time"
+    at_a_time = "" if limit is None else f", {limit} at a time; this command waits until all have ended"
     print_sweep(sweep, f"{len(loop.waiting)} points{at_a_time}")
     try:
         code = loop.run()

@@ -257,7 +257,7 @@ class SlurmEngine(StartingEngine):
 
     def add_sweep_arguments(self, parser: argparse.ArgumentParser) -> None:
         limit = self.job.settings.get("array_limit")
-        text = "run at most N points at a time; default: backend.array_limit"
+        text = "run at most N points at a time; default: backend.array_limit. With --resume, submit then waits for them"
         parser.add_argument("--parallel", metavar="N", type=parse_positive_number, default=limit, help=text)
         text = "wait until all points have ended; exit with 0 if all succeeded, else with 1"
         parser.add_argument("--wait", action="store_true", help=text)
