@@ -26,7 +26,7 @@ from ....runtime.exit_codes import CRASHED
 from ....runtime.node.node_start import exec_program, run_program
 from ....runtime.run_folder.run import Run, quote_shell_word
 from ....runtime.run_folder.run_secrets import delete_run_secrets, saved_secrets
-from ....runtime.system.failure import Failure, print_failure
+from ....runtime.system.failure import Failure, insert_jobctl_path, print_failure
 from ....runtime.system.streams import client_output_lines
 from ....runtime.system.text import one_line, printable
 from ....runtime.system.values import number_or_none, numbers_of_files, read_keys
@@ -38,7 +38,6 @@ from .submission import (
     SlurmQueue,
     dependency_from_after_option,
     dependency_option,
-    rejection_failure,
     require_client,
     sbatch_environment,
 )
@@ -291,10 +290,10 @@ class SlurmEngine(StartingEngine):
     def preflight(self, place: Place, options: argparse.Namespace) -> Table | int:
         """Ask Slurm whether it would accept the job, then check nodes in a similar allocation."""
         require_client()
-        is_taken, text = self._queue.test_submission(self.job.artifact / "job.sbatch")
-        if not is_taken:
-            failure = rejection_failure(text)
-            print(f"FAIL  {failure.title}\n      hint: {failure.hint}")
+        try:
+            text = self._queue.test_submission(self.job.artifact / "job.sbatch")
+        except Failure as failure:
+            print(f"FAIL  {failure.title}\n      hint: {insert_jobctl_path(failure.hint)}")
             return 1
         print(f"ok    Slurm accepts the job: {text}", flush=True)
         if options.queue_only:
