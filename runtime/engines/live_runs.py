@@ -32,7 +32,8 @@ def notes_on_live_run(run: Run, sees_ranks: bool) -> Iterator[str]:
     keys = keys if number_or_none(keys.get("attempt", "")) == run.attempt else {}
     if nodes and run.progress(0) is None:
         yield from _describe_rank_0_start(keys, sees_ranks)
-    silent_s = run.silent_s(run.path / "logs/rank_00.log") if sees_ranks and "first_output" in keys else None
+    has_log = sees_ranks and "first_output" in keys and any(not node.number and node.ended is None for node in nodes)
+    silent_s = run.silent_s(run.path / "logs/rank_00.log") if has_log else None
     if silent_s is not None and silent_s > QUIET_S:
         yield f"last output of rank 0: {silent_s:.0f} s ago"
     yield from _hang_lines(nodes)

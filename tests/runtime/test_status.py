@@ -75,6 +75,10 @@ def test_the_age_of_the_last_output_shows_a_hang_in_its_first_minutes(tmp_path: 
     assert re.fullmatch("  last output of rank 0: 7[89] s ago", lines(engine, Run(run.path))[3])
     engine.sees_ranks = False  # the log is then a copy
     assert len(lines(engine, Run(run.path))) == 4
+    engine.sees_ranks = True
+    (run.path / "state/node_00").write_text(node(attempt=0, ended=5, exit=0))
+    (run.path / "state/node_01").write_text(node(attempt=0))
+    assert not any("last output" in line for line in lines(engine, Run(run.path)))
 
 
 def test_ranks_that_may_hang_are_named_when_those_of_all_nodes_are_idle(tmp_path: Path) -> None:
