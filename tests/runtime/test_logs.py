@@ -158,6 +158,9 @@ def test_without_a_log_of_a_node_the_log_of_slurm_shows_why(
     assert capfdbinary.readouterr().out == b"no module x\n"
     with pytest.raises(Failure, match="no rank_00"):
         print_logs(engine, run, LogRequest(rank=0))
+    (run.path / "logs/slurm-7.log").rename(engine.job.artifact / "slurm-7.out")  # after `sbatch job.sbatch`
+    assert print_logs(engine, run, LogRequest()) == 0
+    assert capfdbinary.readouterr().out == b"launch.sh: line 9\nno module x\n"
 
 
 def test_only_logs_are_printed(logs: Path, tmp_path: Path, capfdbinary: CapBytes) -> None:

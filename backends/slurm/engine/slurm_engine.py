@@ -152,9 +152,12 @@ class SlurmEngine(StartingEngine):
         return why
 
     def engine_log(self, run: Run) -> Path | None:
+        """Return the job's log. `sbatch job.sbatch` writes it to the working directory, usually the artifact's."""
         path = _newest_job_record(run)
         job_id = "" if path is None else _valid_job_id(read_keys(path))
-        return run.path / f"logs/slurm-{job_id}{LOGS['output']}" if job_id else None
+        log = run.path / f"logs/slurm-{job_id}{LOGS['output']}"
+        by_hand = (self.job.compiled_artifact or self.job.artifact) / f"slurm-{job_id}.out"
+        return (log if os.path.lexists(log) else by_hand) if job_id else None
 
     def why_not_removable(self, run: Run) -> str:
         """Return why the run cannot be removed, or "".
