@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from ..artifacts.recompile import ArtifactDrift
 
 EXAMPLE = "jobc verify artifacts/hello/local"
+LOG_OF_SBATCH = "slurm-*.out"  # which `sbatch job.sbatch` writes to the working directory, often this directory
 MOST_WORDS = 1_000  # maximum number of words of a command in a hint
 
 
@@ -120,7 +122,8 @@ def _verify_artifact(word: str, arguments: Arguments) -> VerifyResult:
         input_drift, again = find_drift(Path(word), arguments.config_dirs)
     except CannotRecompile as error:
         unknown = str(error)
-    edits = tuple(find_edited_lines(Path(word), again.texts if again else {}))
+    found = find_edited_lines(Path(word), again.texts if again else {})
+    edits = tuple(edit for edit in found if edit.kind != "added" or not fnmatch(edit.path, LOG_OF_SBATCH))
     command = _recompile_command(Path(word), arguments.config_dir)
     return VerifyResult(word, len(job["checksums"]), job["digest"], edits, input_drift, unknown, command)
 
@@ -147,9 +150,11 @@ def _recompile_command(folder: Path, config_dir: Path | None) -> str:
 def _report_edits(result: VerifyResult) -> None:
     diagnostics = []
     for edit in result.edits:
-        title, because = f"{result.folder}/{describe_edit(edit)}", "the file was changed after jobc wrote it"
+        is_added = edit.kind == "added"
+        title = f"{result.folder}/{describe_edit(edit)}"
+        because = "jobc did not write this file" if is_added else "the file was changed after jobc wrote it"
         hint = f"{result.again}, to undo the edits; without --force nothing is overwritten"
-        if edit.kind == "added":
+        if is_added:
             hint = f"rm -- {shlex.quote(f'{result.folder}/{edit.path}')}"
         diagnostics.append(Diagnostic("JC5007", title, because, hint))
     report_diagnostics(diagnostics)

@@ -37,7 +37,10 @@ class Place:
         self.artifact, self.sweep = Path(os.path.realpath(artifact)), sweep
         self.settings = read_artifact_json(self.artifact / JOB_FILE)
         if not _describes_job(self.settings):
-            raise Failure(f"{self.artifact / JOB_FILE} does not describe a job", "compile the job again")
+            is_missing = not os.path.isfile(self.artifact / JOB_FILE)
+            title = f"{self.artifact / JOB_FILE} {'is missing' if is_missing else 'does not describe a job'}"
+            move = "move the folder elsewhere and compile the job again"
+            raise Failure(title, move if is_missing else "compile the job again with --force")
         name, root = self.settings["job"], self.settings["runs"]
         own_run = self.artifact.parent.parent  # the artifact is RUN/artifact/ATTEMPT
         self.own_run = Run(own_run) if sweep is None and os.path.isfile(own_run / "state/run") else None
@@ -167,6 +170,8 @@ class Place:
                 return run
         title = f"job {self.job.name} has no run in {runs}"
         hint = "jobctl submit creates a run; JOBC_RUN_ROOT sets the run root"
+        if self.is_sweep:  # only jobctl submit creates a run that contains all points
+            hint += "; for points started by sbatch or --point: jobc ls"
         if all_runs:
             newest = all_runs[0]
             owner = owner_name(newest.path)

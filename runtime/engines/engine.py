@@ -156,7 +156,7 @@ class Engine:
             return
         statuses, attempt = run.statuses(), run.attempt
         for node in run.nodes():
-            text = _describe_node(node, run.silent_s(node))
+            text = _describe_node(node, run.silent_s(node.path))
             if node.attempt is not None and node.attempt != attempt:
                 text += f", attempt {node.attempt}"
             progress = run.progress(node.first_rank)
@@ -220,6 +220,10 @@ class Engine:
         """Print the logs and return an exit code, or return None if the logs are files in the run folder."""
         return None
 
+    def engine_log(self, run: Run) -> Path | None:
+        """Return the engine's own log, which explains why no node has written one, or None if there is none."""
+        return None
+
     # ---- stopping a run (verbs/stop.py)
 
     stop_every_s = 0.2  # pause between checks of whether a stopped run has ended
@@ -231,7 +235,7 @@ class Engine:
         """Return how many seconds a stopped run has to save, doubled if it also uploads to object storage."""
         grace_s = self.job.settings.get("grace_s")
         if not isinstance(grace_s, int):
-            raise Failure(f"{self.job.artifact}/.jobc/job.json has no grace_s", "compile the job again")
+            raise Failure(f"{self.job.artifact}/.jobc/job.json has no grace_s", "compile the job again with --force")
         return grace_s * (2 if self.job.settings.get("storage") == "object" else 1)
 
     def require_client(self) -> None:

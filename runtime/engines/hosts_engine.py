@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING
 
 from ..exit_codes import CRASHED, DATA_BROKEN, INTERRUPTED, MEANING, RENDEZVOUS_FAILED
 from ..node.node_start import exec_program
-from ..run_folder.run import Run, quote_shell_word
+from ..run_folder.run import Run, jobctl_command, quote_shell_word
 from ..run_folder.run_secrets import delete_run_secrets, save_secret
+from ..system.command_line import SignalReceived
 from ..system.failure import Failure, print_failure
 from ..system.untrusted_files import Unreadable
 from .check_table import Table
@@ -91,7 +92,8 @@ class HostsEngine(StartingEngine):
         file = self.job.artifact / "hosts.txt"
         hosts = read_hosts(file)
         if len(hosts) != self.job.nodes:
-            raise Failure(f"{file} does not name {self.job.nodes} hosts, one per line", "compile the job again")
+            title = f"{file} does not name {self.job.nodes} hosts, one per line"
+            raise Failure(title, "compile the job again with --force")
         return hosts
 
     def can_nodes_read_folder(self, folder: Path, new: NewRun) -> bool:
@@ -127,7 +129,7 @@ class HostsEngine(StartingEngine):
             why = f"not all of the {self.job.nodes} nodes could be started, so all were stopped"
             known = (DATA_BROKEN, RENDEZVOUS_FAILED)
             raise Failure(why, "jobctl preflight checks each host", code if code in known else CRASHED)
-        return 0 if options.detach else self._print_until_ended(run)
+        return 0 if options.detach else self._print_until_ended(run, new.artifact)
 
     @contextlib.contextmanager
     def secrets_and_copies_of(self, new: NewRun, init_from: str = "") -> Iterator[HostCopies | None]:
@@ -178,8 +180,11 @@ class HostsEngine(StartingEngine):
         program = f"{copy or f'{folder}/artifact/{attempt}'}/jobctl"
         return ["sh", "-c", RUN_PROGRAM % why, program, "task", folder, str(attempt), *words]
 
-    def _print_until_ended(self, run: Run) -> int:
-        """Print the nodes' output until all have ended, and return the run's exit code."""
+    def _print_until_ended(self, run: Run, artifact: Path) -> int:
+        """Print the nodes' output until all have ended, and return the run's exit code.
+
+        SIGTERM and SIGHUP end only this program, because the run does not need it.
+        """
         interrupts: list[int] = []
 
         def request_stop(number: int, frame: FrameType | None) -> None:
@@ -193,6 +198,11 @@ class HostsEngine(StartingEngine):
             print_logs(self, run, LogRequest(follow=True, new_attempt=True))
         except (Failure, Unreadable) as error:
             print_failure(error)
+        except SignalReceived:
+            with contextlib.suppress(OSError):  # the terminal may be gone
+                stop = jobctl_command(artifact, "stop")
+                print(f"run {run.id} continues; stop it with: {stop}", file=sys.stderr, flush=True)
+            raise
         finally:
             signal.signal(signal.SIGINT, previous)
         state = self.state_now(run)

@@ -1,5 +1,5 @@
-"""Watch live runs until they end, and describe them for `status`: possible hangs and, if rank 0 reports no steps, how
-far its start has progressed. Also explain why a run may not be removed yet.
+"""Watch live runs until they end, and describe them for `status`: possible hangs, the age of rank 0's last output and,
+if it reports no steps, how far its start has progressed. Also explain why a run may not be removed yet.
 
 In:  an engine, and the untrusted state files of the nodes and of rank 0, from which only numbers are used.
 """
@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..run_folder.run import NodeState, Run, format_utc
+from ..run_folder.run import QUIET_S, NodeState, Run, format_utc
 from ..system.failure import Failure
 from ..system.processes import identify_machine
 from ..system.text import describe_ranks
@@ -28,21 +28,27 @@ LONG_SILENT_S = 86400  # after this time, the supervisor counts as dead; until t
 def notes_on_live_run(run: Run, sees_ranks: bool) -> Iterator[str]:
     """Yield the lines. sees_ranks: ranks write state files to this folder, so a rank without one has not started"""
     nodes = [node for node in run.nodes() if node.attempt == run.attempt]
+    keys = read_keys(run.path / "state/rank_00")
+    keys = keys if number_or_none(keys.get("attempt", "")) == run.attempt else {}
     if nodes and run.progress(0) is None:
-        yield from _describe_rank_0_start(run, sees_ranks)
+        yield from _describe_rank_0_start(keys, sees_ranks)
+    has_log = sees_ranks and "first_output" in keys and any(not node.number and node.ended is None for node in nodes)
+    silent_s = run.silent_s(run.path / "logs/rank_00.log") if has_log else None
+    if silent_s is not None and silent_s > QUIET_S:
+        yield f"last output of rank 0: {silent_s:.0f} s ago"
     yield from _hang_lines(nodes)
 
 
-def _describe_rank_0_start(run: Run, sees_ranks: bool) -> Iterator[str]:
-    """Yield when rank 0 started and when it first printed, as text. The program's own rendezvous cannot be observed."""
-    keys = read_keys(run.path / "state/rank_00")
-    began = number_or_none(keys.get("began", "")) if number_or_none(keys.get("attempt", "")) == run.attempt else None
+def _describe_rank_0_start(keys: Mapping[str, str], sees_ranks: bool) -> Iterator[str]:
+    """Yield when rank 0 started and when it first printed, as text. The program's own rendezvous cannot be observed.
+
+    keys: rank 0's state file, or {} if it has not started in this attempt
+    """
+    began, first_output = (number_or_none(keys.get(key, "")) for key in ("began", "first_output"))
     if began is None:
         if sees_ranks:
             yield "rank 0 has not started: its launcher may be waiting for other nodes"
-        return
-    first_output = number_or_none(keys.get("first_output", ""))
-    if first_output is None:
+    elif first_output is None:
         yield f"rank 0 started at {format_utc(began)}; no output yet"
     else:
         yield f"rank 0 started at {format_utc(began)}; first output {max(0, first_output - began)} s later"
@@ -88,7 +94,7 @@ def why_run_may_be_live(run: Run, state: State) -> str:
 
 
 def _is_long_silent(run: Run, node: NodeState) -> bool:
-    silent_s = run.silent_s(node)
+    silent_s = run.silent_s(node.path)
     return node.host == identify_machine()["host"] and silent_s is not None and silent_s > LONG_SILENT_S
 
 

@@ -161,6 +161,17 @@ class RequestedLogs:
                 log.offset = size
         out.flush()
 
+    def print_engine_log(self, path: Path | None, tail: int | None) -> bool:
+        """Print the engine's own log, or its last lines, and return whether it has any."""
+        size = None if path is None else regular_file_size(path)
+        if path is None or not size:
+            return False
+        start = 0 if tail is None else offset_of_last_lines(path, size, tail)[0]
+        for block in _read_blocks(path, start, size):
+            self._out.write(block)
+        self._out.flush()
+        return True
+
     def _printed_log(self, name: str) -> PrintedLog:
         if name not in self._logs:
             self._logs[name] = PrintedLog(self.folder / name)

@@ -25,9 +25,13 @@ def print_logs(engine: Engine, run: Run, request: LogRequest, is_patient: bool =
     watch = RunWatch(engine, [run], is_patient)
     if request.follow and watch.is_live():
         _print_until_ended(watch, files, names, request)
+        if not request.name and not files.log_sizes():
+            files.print_engine_log(engine.engine_log(run), request.tail)
         return 0
     engine.fetch(names, [run])
     sizes = files.log_sizes()
+    if not sizes and not request.name and files.print_engine_log(engine.engine_log(run), request.tail):
+        return 0
     if not sizes:
         pattern = "rank_*.log" if request.rank is not None else "node_*.log"
         logs = sorted((run.path / "logs").glob(pattern), key=lambda log: (len(log.name), log.name))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import sys
 from abc import ABC, abstractmethod
@@ -11,9 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..node.node_start import exec_node
-from ..run_folder.run import Run
+from ..run_folder.run import Run, quote_shell_word
 from ..system.failure import Failure
-from ..system.values import number_or_none
+from ..system.text import one_line
+from ..system.untrusted_files import Unreadable, is_file_name, read_bytes
+from ..system.values import MOST_JOB_BYTES, number_or_none
 from .engine import Engine
 
 if TYPE_CHECKING:
@@ -157,6 +160,24 @@ def copy_user_code(place: Place, engine: StartingEngine, new: NewRun) -> None:
         script=code["script"],
         is_linked=engine.can_nodes_read_folder(root, new),
     )
+
+
+def warn_of_edited_files(place: Place) -> None:
+    """Print a line if somebody has edited launch.sh, or another file of the artifact, since jobc wrote it."""
+    checksums = place.settings.get("checksums")
+    entries = checksums.items() if isinstance(checksums, dict) else ()
+    if edited := [name for name, entry in entries if is_file_name(name) and _is_edited(place.artifact / name, entry)]:
+        verb, verify = "was" if len(edited) == 1 else "were", f"jobc verify {quote_shell_word(str(place.artifact))}"
+        line = f"warning: {one_line(', '.join(edited))} {verb} edited after compilation (to see how: {verify})"
+        print(line, file=sys.stderr)
+
+
+def _is_edited(file: Path, entry: object) -> bool:
+    try:
+        digest = hashlib.sha256(read_bytes(file, MOST_JOB_BYTES)).hexdigest()
+    except Unreadable:
+        return False  # what needs the file reports this
+    return isinstance(entry, dict) and entry.get("sha256") != digest
 
 
 def warn_of_changed_code(place: Place, run: Run) -> None:

@@ -101,7 +101,7 @@ def wait_until_others_silent(run: Path, attempt: int) -> None:
             except OSError:
                 continue
             node = NodeState(path)
-            silent_s = Run(run).silent_s(node)
+            silent_s = Run(run).silent_s(node.path)
             is_silent = silent_s is not None and silent_s > SILENT_S
             if node.attempt != attempt or node.ended is not None or is_silent:
                 continue

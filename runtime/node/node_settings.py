@@ -79,7 +79,7 @@ class NodeSettings(NamedTuple):
             )
         except (KeyError, TypeError) as error:
             title = f"{artifact / JOB_FILE} does not describe a job: {error}"
-            raise NodeFailure(DATA_BROKEN, title, "compile the job again") from None
+            raise NodeFailure(DATA_BROKEN, title, "compile the job again with --force") from None
 
     def settings_for_payload(self, payload: str) -> NodeSettings:
         """Return the settings. For payload smoke, adapt them to the smoke test: few processes and no launcher."""

@@ -27,7 +27,8 @@ _DEEPSPEED_OPTION = "--deepspeed_config_file"
 
 def split_launch_line(line: Sequence[str]) -> tuple[list[str], list[str]]:
     if "--" not in line or list(line).index("--") + 1 == len(line):
-        raise NodeFailure(DATA_BROKEN, "the launch line of launch.sh has no command after --", "compile the job again")
+        title = "the launch line of launch.sh has no command after --"
+        raise NodeFailure(DATA_BROKEN, title, "compile the job again with --force")
     position = list(line).index("--")
     return list(line[:position]), list(line[position + 1 :])
 

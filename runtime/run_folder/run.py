@@ -26,7 +26,7 @@ from ..system.values import number_or_none, read_keys, read_text
 from .artifact_copies import copy_number_by_attempt
 
 SILENT_S = 90  # a supervisor that has not touched its file for this long is dead or has lost access to its storage
-QUIET_S = 30  # status reports a supervisor that has not touched its file for this long
+QUIET_S = 30  # status reports a supervisor that has not touched its file, or a rank 0 without output, for this long
 MOST_NODES = 20_000  # how many nodes' files are read in one folder; in another user's run, there may be any number
 METRICS_BYTES = 16384  # how much is read from the end of a metrics file
 _NODE = re.compile("node_[0-9]{1,9}")
@@ -155,14 +155,14 @@ class Run:
             return []
         return [self.path / f"state/{name}" for name in names[:MOST_NODES]]
 
-    def silent_s(self, node: NodeState) -> float | None:
-        """Return the seconds since the supervisor touched its file, by the storage's clock or, in another user's
-        folder, by this machine's clock. Return None if unknown.
+    def silent_s(self, path: Path) -> float | None:
+        """Return the seconds since the file, such as a node's state file, was written or touched, by the storage's
+        clock or, in another user's folder, by this machine's clock. Return None if unknown.
         """
         try:
             if self._now is None:
                 self._now = self._storage_time() if self.is_mine else time.time()
-            return self._now - node.path.stat().st_mtime
+            return self._now - os.lstat(path).st_mtime
         except OSError:
             return None
 
@@ -177,7 +177,7 @@ class Run:
             os.close(descriptor)
 
     def status_of(self, node: NodeState) -> str:
-        return node.status(partial(self.silent_s, node))
+        return node.status(partial(self.silent_s, node.path))
 
     def statuses(self) -> dict[int, str]:
         """Return the status of each node, by node number."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from .. import exit_codes
 from ..run_folder.run import quote_shell_word
-from ..run_folder.run_folder import parse_count, read_small_file, release_reserved_file, write_small_file
+from ..run_folder.run_folder import RunFolder, parse_count, read_small_file, release_reserved_file, write_small_file
 from ..system.processes import SignalQueue
 from .peers import GOODBYE_S
 from .verdict import LATE, MOST_LINES, RankEnd, Verdict, judge_node, read_attempt_log, read_log_tail
@@ -72,8 +72,9 @@ class NodeEnding:
         is_stopped = code == exit_codes.DONE and self.run_folder.stop_mark.exists()
         meaning = "stopped" if is_stopped else exit_codes.MEANING[code]
         self.output.print_jobc_line(f"exit {code}: {meaning}" + (f": {why}" if why else ""))
-        if self.node == 0 and (line := self._resume_line(code, verdict.reason)):
-            self.output.print_jobc_line(line)
+        for line in (self._run_line(code), self._resume_line(code, verdict.reason)) if self.node == 0 else ():
+            if line:
+                self.output.print_jobc_line(line)
         self.peers.announce_end()
         self._wait_while(lambda: self.peers.are_linked, time.monotonic() + (GOODBYE_S if at_once else float("inf")))
         self._stop_lingering()
@@ -197,15 +198,18 @@ class NodeEnding:
         self.output.flush()
         return True
 
+    def _run_line(self, code: int) -> str:
+        """Return a line about how the run ended, or "" if it ended like this node, with `code`."""
+        worst, reason = worst_end(self.run_folder, code, "")
+        failed = f"the run failed (exit {worst}: {exit_codes.MEANING[worst]}){reason and f': {reason}'}"
+        return "" if worst == code else failed
+
     def _resume_line(self, code: int, reason: str) -> str:
         """Return a line with the command that resumes the run, or with other advice, or "" if there is none.
 
-        code, reason: how this node ended. A failure of another node counts if it is worse.
+        code, reason: how this node ended
         """
-        first = read_small_file(self.run_folder.first_failure)
-        other = parse_count(first[0], code) if first else code
-        if first and {code, other} <= {*exit_codes.PRIORITY}:
-            code, reason = exit_codes.worst_exit_code((code, other)), f"{reason}; {first[1].get('reason')}"
+        code, reason = worst_end(self.run_folder, code, reason)
         content = read_small_file(self.run_folder.resume_command)
         keys = content[1] if content else {}
         command = keys.get("command", "")
@@ -219,3 +223,12 @@ class NodeEnding:
         if exit_codes.USAGE_ERROR in reason:
             return exit_codes.AFTER_USAGE_ERROR
         return f"resume with: {command} --new-code" if "new_code" in keys else ""
+
+
+def worst_end(run: RunFolder, code: int, reason: str) -> tuple[int, str]:
+    """Return how the run ended: the code, and the reasons. code, reason: how this node ended"""
+    first = read_small_file(run.first_failure)
+    other = parse_count(first[0], code) if first else code
+    if not first or not {code, other} <= {*exit_codes.PRIORITY}:
+        return code, reason
+    return exit_codes.worst_exit_code((code, other)), "; ".join(filter(None, [reason, first[1].get("reason", "")]))

@@ -308,11 +308,15 @@ class Supervisor:
             if not self._is_stopping():
                 self._ask_to_stop(signal.SIGTERM, f"time limit of {self.time_limit_s} s reached")
         if now > self.kill_at:
-            self._kill_processes(
-                f"not exited after {self.grace_s} s" if self._is_rank_running() else "the launcher did not exit"
-            )
+            self._kill_processes(self._describe_late_processes())
         elif self._is_stopping() and now + LAUNCHER_GRACE_S < self.kill_at and self._have_ranks_ended():
             self.kill_at = now + LAUNCHER_GRACE_S  # torchrun waits for other nodes' agents, up to 300 s
+
+    def _describe_late_processes(self) -> str:
+        """Return why this node's processes are killed once kill_at has passed."""
+        if self._is_rank_running():
+            return f"not exited after {self.grace_s} s"
+        return "the ranks have exited, but the launcher has not" if self._has_rank_started() else "no rank has started"
 
     def _check_for_hang(self) -> None:
         """Report a suspected hang once, on the console and in the state file, where status finds it."""

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from .. import exit_codes
 from ..run_folder.run_folder import RunFolder, parse_count, read_small_file
 from ..system import processes
-from ..system.text import escape_unprintable
+from ..system.text import count_with_noun, escape_unprintable
 from ..system.untrusted_files import Unreadable, open_regular
 
 RANK_FILE = re.compile(r"rank_[0-9]{2,9}")
@@ -104,7 +104,8 @@ def judge_node(
     elif len(recorded) < len(ends) and all(end.code in (exit_codes.DONE, exit_codes.PREEMPTED) for end in recorded):
         # a missing rank counts only if no other rank failed; otherwise, the other rank's failure is the cause
         missing = [str(rank) for rank, end in zip(ranks, ends, strict=True) if not end]
-        recorded.append(RankEnd(-1, exit_codes.CRASHED, f"rank {' '.join(missing)} never started", None))
+        reason = f"rank {' '.join(missing)} never started: this node should run {count_with_noun(len(planned), 'rank')}"
+        recorded.append(RankEnd(-1, exit_codes.CRASHED, reason, None))
     code = exit_codes.worst_exit_code(end.code for end in recorded)
     first = min((end for end in recorded if end.code == code), key=lambda end: end.time_ns or sys.maxsize)
     if code in (exit_codes.DONE, exit_codes.PREEMPTED):  # report a rank that was killed and thus lost its work

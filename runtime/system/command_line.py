@@ -71,7 +71,7 @@ def run_verb(verb: Callable[[list[str]], int], argv: list[str]) -> int:
         return 1
 
 
-class _SignalReceived(BaseException):
+class SignalReceived(BaseException):
     """A signal that would terminate this program. Its argument is the signal's number."""
 
 
@@ -82,11 +82,11 @@ def run_verb_until_ended(verb: Callable[[list[str]], int], argv: list[str]) -> i
             signal.signal(number, _raise_on_signal)
     try:
         return run_verb(verb, argv)
-    except _SignalReceived as ended:
+    except SignalReceived as ended:
         signal.signal(ended.args[0], signal.SIG_DFL)
         os.kill(os.getpid(), ended.args[0])
         return 1
 
 
 def _raise_on_signal(number: int, frame: FrameType | None) -> None:
-    raise _SignalReceived(number)
+    raise SignalReceived(number)

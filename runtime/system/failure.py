@@ -29,10 +29,10 @@ class NodeMustNotStart(Failure):
 def print_failure(error: Failure | Unreadable) -> None:
     print(f"error: {printable(str(error))}", file=sys.stderr)
     if hint := getattr(error, "hint", ""):
-        print(f"  hint: {printable(_insert_jobctl_path(hint))}", file=sys.stderr)
+        print(f"  hint: {printable(insert_jobctl_path(hint))}", file=sys.stderr)
 
 
-def _insert_jobctl_path(hint: str) -> str:
+def insert_jobctl_path(hint: str) -> str:
     """Return the hint with the full path of jobctl, so that users, who do not have it on PATH, can paste commands."""
     program = sys.argv[0]
     if os.path.basename(program) != "jobctl":

@@ -18,7 +18,13 @@ from ..engines.artifact_location import Place
 from ..engines.engine import Engine
 from ..engines.new_run import create_next_attempt, create_run
 from ..engines.run_to_continue import find_run_to_continue
-from ..engines.starting_engine import StartingEngine, copy_user_code, starting_engine, warn_of_changed_code
+from ..engines.starting_engine import (
+    StartingEngine,
+    copy_user_code,
+    starting_engine,
+    warn_of_changed_code,
+    warn_of_edited_files,
+)
 from ..run_folder.submitted_values import NO_VALUES, VARIABLE, SubmittedValues, checked_values
 from ..system.command_line import Parser
 from ..system.failure import Failure
@@ -36,6 +42,7 @@ def main(argv: list[str]) -> int:
         return submit_sweep(place, words, arguments)
     engine = starting_engine(place)
     options = _parse_arguments(words, place, engine)
+    warn_of_edited_files(place)
     return start_attempt(place, engine, options, arguments)
 
 

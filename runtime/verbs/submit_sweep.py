@@ -19,7 +19,7 @@ from pathlib import Path
 from ..engines.artifact_location import Place, add_point_option, require_own_run
 from ..engines.new_run import NewRun, create_run
 from ..engines.new_sweep import NewSweep, point_artifact, print_sweep
-from ..engines.starting_engine import StartingEngine, starting_engine
+from ..engines.starting_engine import StartingEngine, starting_engine, warn_of_edited_files
 from ..engines.sweep_engine import SUBMIT, PointRun, SweepEngine, is_submitting
 from ..exit_codes import CRASHED, DONE, INTERRUPTED
 from ..run_folder.points_file import SweepPoints, read_points
@@ -54,6 +54,7 @@ def submit_sweep(place: Place, argv: list[str], arguments: Sequence[str]) -> int
     of_point = parser(engine).parse_args(words)
     if place.own_run is not None:
         raise Failure("this is a submitted sweep's copy of the artifact", "call the artifact's jobctl submit", 2)
+    warn_of_edited_files(place)
     resume = options.resume
     with _continue_sweep(place, engine, resume) if resume else create_run(place, SweepEngine(engine)) as new:
         if not options.resume:
@@ -199,7 +200,7 @@ def start_points(sweep: NewSweep, limit: int | None, words: Sequence[str]) -> in
         return DONE
     submit = sweep.run.path / SUBMIT
     write_small_file(submit, keys=identify_this_process())
-    at_a_time = "" if limit is None else f", {limit} at a time"
+    at_a_time = "" if limit is None else f", {limit} at a time; this command waits until all have ended"
     print_sweep(sweep, f"{len(loop.waiting)} points{at_a_time}")
     try:
         code = loop.run()

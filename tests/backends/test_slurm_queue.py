@@ -167,6 +167,17 @@ def test_what_sbatch_refuses_is_one_line_with_the_key_to_change() -> None:
     assert rejection_failure("Whatever").hint.startswith("sinfo -l")
 
 
+def test_a_job_that_would_wait_for_a_drained_node_is_not_called_rejected(tmp_path: Path) -> None:
+    (tmp_path / "job.sbatch").write_text("#SBATCH --partition=main\n")
+    no_nodes = "sbatch: allocation failure: Requested node configuration is not available\n"
+    clients = Clients(sbatch=no_nodes, sinfo="node[1-2]\n")
+    with pytest.raises(Failure, match=r"cannot start the job now: .*; nodes not available now: node\[1-2\]$"):
+        SlurmQueue(clients, {}).test_submission(tmp_path / "job.sbatch")
+    assert clients.asked[-1].endswith(" --format=%N --partition=main")
+    with pytest.raises(Failure, match=r"^Slurm rejects the job: allocation failure: Requested node"):
+        SlurmQueue(Clients(sbatch=no_nodes), {}).test_submission(tmp_path / "job.sbatch")
+
+
 @pytest.mark.parametrize(
     "line",
     [

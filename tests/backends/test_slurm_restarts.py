@@ -81,7 +81,7 @@ def test_scancel_saves_and_nothing_starts_again(cluster: Cluster, tmp_path: Path
     job = steps(cluster, tmp_path / "job", SRUN)
     cluster.login.run(["scancel", submitted(job)], check=True)
     cluster.wait_idle()
-    assert "was cancelled by hand" in job("status")[1]
+    assert "was cancelled with scancel" in job("status")[1]
     assert (job.run / "saved_3").exists() and not cluster.processes("steps.py|jobctl launch")
 
 

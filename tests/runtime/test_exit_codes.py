@@ -14,6 +14,7 @@ from jobc.runtime import exit_codes
 from jobc.runtime.ranks.rank import exit_code_and_reason
 from jobc.runtime.run_folder.run_folder import RunFolder, write_small_file
 from jobc.runtime.supervisor.node_ending import NodeEnding
+from jobc.runtime.supervisor.supervise import Supervisor
 from jobc.runtime.supervisor.verdict import judge_node, read_log_tail
 from jobc.tests.packed import change_program
 
@@ -116,7 +117,9 @@ def test_a_failed_rank_is_blamed_for_one_that_it_kept_from_starting(tmp_path):
     write_small_file(run.rank_exit_file(0), "69", {"reason": "exit status 69", "time_ns": 1})
     assert judge_node(run, 0, range(2), 1, b"", asked=False, killed=False).code == 69
     write_small_file(run.rank_exit_file(0), "0", {"reason": "exit status 0", "time_ns": 1})
-    assert judge_node(run, 0, range(2), 1, b"", asked=False, killed=False).reason == "rank 1 never started"
+    assert judge_node(run, 0, range(2), 1, b"", asked=False, killed=False).reason == (
+        "rank 1 never started: this node should run 2 ranks"
+    )
 
 
 MAKES_A_CHECKPOINT = ("bash", "-c", 'mkdir -p "$JOBC_RUN_DIR/checkpoints/step_00000001"; exit 1')
@@ -159,6 +162,34 @@ def test_a_failure_of_another_node_counts_for_the_last_line(tmp_path, other, lin
     write_small_file(run.resume_command, keys={"command": "jobctl submit --resume r", "new_code": "yes"})
     write_small_file(run.first_failure, str(other), {"node": 1, "reason": "rank 4: KeyError"})
     assert NodeEnding._resume_line(SimpleNamespace(run_folder=run), 75, "") == line
+
+
+@pytest.mark.parametrize(
+    ("code", "line"),
+    [
+        (75, "the run failed (exit 69: lost another rank, its network link or storage): node 1 (b) does not respond"),
+        (69, ""),  # like this node, whose own line says so
+        (130, ""),
+    ],
+)
+def test_the_console_of_node_0_ends_with_the_result_of_the_run(tmp_path, code, line):
+    run = RunFolder(tmp_path, 0)
+    assert NodeEnding._run_line(SimpleNamespace(run_folder=run), code) == ""
+    write_small_file(run.first_failure, "69", {"node": 0, "reason": "node 1 (b) does not respond"})
+    assert NodeEnding._run_line(SimpleNamespace(run_folder=run), code) == line
+
+
+@pytest.mark.parametrize(
+    ("is_running", "has_started", "why"),
+    [
+        (True, True, "not exited after 60 s"),
+        (False, True, "the ranks have exited, but the launcher has not"),
+        (False, False, "no rank has started"),
+    ],
+)
+def test_the_reason_of_a_kill_names_what_is_late(is_running, has_started, why):
+    node = SimpleNamespace(grace_s=60, _is_rank_running=lambda: is_running, _has_rank_started=lambda: has_started)
+    assert Supervisor._describe_late_processes(node) == why
 
 
 @pytest.mark.parametrize(

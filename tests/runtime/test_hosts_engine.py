@@ -8,6 +8,7 @@ import signal
 import stat
 import sys
 import time
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -69,9 +70,11 @@ class Submit:
     def __call__(self, *words: str, verb: Any = submit) -> tuple[int, str]:
         """Run a verb. Return its exit code and output."""
         handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-        code = run_verb_until_ended(verb.main, [*words])
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
+        try:
+            code = run_verb_until_ended(verb.main, [*words])
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
         printed = self.capfd.readouterr()
         return code, printed.out + printed.err
 
@@ -109,6 +112,17 @@ def test_node_0_starts_first_and_all_are_followed_to_their_ends(demo: Submit) ->
     assert demo.calls[0] == "a start" and sorted(demo.calls) == ["a start", "b start", "c start"]
     assert "node 1  | === hello of b\n" in said
     assert (demo.runs / "r/state/resume").read_text() == f"command={demo.artifact}/jobctl submit --resume r\n"
+
+
+def test_a_file_that_was_edited_after_compilation_is_named(demo: Submit) -> None:
+    launch = demo.artifact / "launch.sh"
+    launch.write_text("torchrun --nproc-per-node=2\n")
+    digests = {"launch.sh": sha256(launch.read_bytes()).hexdigest(), "../x": "", "gone": ""}
+    demo.set(checksums={name: {"sha256": digest} for name, digest in digests.items()})
+    assert "warning" not in demo("--detach")[1]
+    launch.write_text("torchrun --nproc-per-node=1\n")
+    warning = f"warning: launch.sh was edited after compilation (to see how: jobc verify {demo.artifact})\n"
+    assert warning in demo("--detach")[1]
 
 
 def test_detached_it_prints_no_logs(demo: Submit) -> None:
@@ -199,6 +213,28 @@ def test_ctrl_c_while_it_follows_stops_the_run_and_prints_its_end(demo: Submit) 
     code, said = demo("--run-id", "r")
     assert code == 130 and "hello of c" in said, said
     assert said.endswith("run r: stopped by Ctrl-C\n") and not demo.calls[3:]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_it_follows_leaves_the_run_and_prints_how_to_stop_it(demo: Submit, number: int) -> None:
+    class Ended(Exception):
+        pass
+
+    def end(pid: int, sent: int) -> None:
+        if signal.getsignal(sent) == signal.SIG_DFL:
+            raise Ended  # in place of this test's own process
+        kill(pid, sent)
+
+    kill = os.kill
+    demo.monkeypatch.setattr("jobc.runtime.system.command_line.os.kill", end)
+    demo.monkeypatch.setattr(
+        "jobc.runtime.engines.hosts_engine.print_logs", lambda *_: kill(os.getpid(), number) or time.sleep(5)
+    )
+    with pytest.raises(Ended):
+        demo("--run-id", "r")
+    stop = f"{demo.runs}/r/artifact/0/jobctl stop"
+    assert demo.capfd.readouterr().err.endswith(f"run r continues; stop it with: {stop}\n")
+    assert not (demo.runs / "r/control/STOP").exists() and len(demo.calls) == 3
 
 
 def test_hosts_get_only_the_signals_that_come_after_the_mark(demo: Submit) -> None:

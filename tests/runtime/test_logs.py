@@ -17,7 +17,7 @@ from jobc.backends.kubernetes.engine.line_merger import LineMerger
 from jobc.backends.kubernetes.engine.storage_reading import _shorten_prefix
 from jobc.backends.skypilot.engine.parse_output import strip_colors_from_bytes
 from jobc.backends.skypilot.engine.skypilot_engine import SkypilotEngine
-from jobc.runtime.engines.engine import Engine, Job, State
+from jobc.runtime.engines.engine import Answer, Engine, Job, State
 from jobc.runtime.engines.log_files import LogRequest, RequestedLogs, offset_of_last_lines, print_first_failure
 from jobc.runtime.engines.print_logs import print_logs
 from jobc.runtime.engines.sweep_engine import SweepEngine
@@ -25,6 +25,8 @@ from jobc.runtime.run_folder.run import Run, quote_shell_word
 from jobc.runtime.system.failure import Failure
 from jobc.runtime.system.streams import print_client_output
 from jobc.runtime.verbs import logs as verb
+
+from .sample_runs import ReplyingSlurm, make_job, make_run
 
 CapBytes = pytest.CaptureFixture[bytes]
 NO_LOGS = Path("/nonexistent/logs")
@@ -136,6 +138,29 @@ def test_a_long_line_is_printed_without_being_held_in_memory(logs: Path) -> None
     done = subprocess.run(words, stdout=subprocess.PIPE, check=True)
     assert len(done.stdout) == (300 << 20) + len("node 0  | \nnode 0  | end\nnode 1  | b\n")
     assert done.stdout.endswith(b"\0\nnode 0  | end\nnode 1  | b\n")
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_without_a_log_of_a_node_the_log_of_slurm_shows_why(
+    tmp_path: Path, capfdbinary: CapBytes, monkeypatch: pytest.MonkeyPatch, follow: bool
+) -> None:
+    answers = iter(["7 RUNNING None\n", "7 COMPLETED None\n"])
+
+    class EndingSlurm(ReplyingSlurm):
+        def ask(self, *_: Any, **__: Any) -> Answer:
+            return Answer(0, next(answers), "")
+
+    monkeypatch.setattr("jobc.runtime.engines.print_logs.TICK_S", 0)
+    texts = {"state__job_0": "job_id=7\nexit=1\n", "logs__slurm-7.log": "launch.sh: line 9\nno module x\n"}
+    run, engine = make_run(tmp_path, **texts), EndingSlurm(make_job(tmp_path))
+    monkeypatch.setattr(engine, "live_every_s", 0)
+    assert print_logs(engine, run, LogRequest(follow=follow, tail=1)) == 0
+    assert capfdbinary.readouterr().out == b"no module x\n"
+    with pytest.raises(Failure, match="no rank_00"):
+        print_logs(engine, run, LogRequest(rank=0))
+    (run.path / "logs/slurm-7.log").rename(engine.job.artifact / "slurm-7.out")  # after `sbatch job.sbatch`
+    assert print_logs(engine, run, LogRequest()) == 0
+    assert capfdbinary.readouterr().out == b"launch.sh: line 9\nno module x\n"
 
 
 def test_only_logs_are_printed(logs: Path, tmp_path: Path, capfdbinary: CapBytes) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -63,6 +64,21 @@ def test_a_program_that_reports_no_steps_has_started_or_printed(tmp_path: Path, 
     assert lines(engine, run)[2] == f"  {note}"
     (run.path / "state/node_00").write_text(node(attempt=0, ended=5, exit=0))
     assert len(lines(engine, Run(run.path))) == 3
+
+
+def test_the_age_of_the_last_output_shows_a_hang_in_its_first_minutes(tmp_path: Path) -> None:
+    texts = {"state__rank_00": "attempt=0\nbegan=61\nfirst_output=70\n", "logs__rank_00.log": "hello\n"}
+    run, engine = make_run(tmp_path, state__node_00=node(attempt=0), **texts), Engine(make_job(tmp_path))
+    assert len(lines(engine, run)) == 4
+    before = time.time() - 78
+    os.utime(run.path / "logs/rank_00.log", (before, before))
+    assert re.fullmatch("  last output of rank 0: 7[89] s ago", lines(engine, Run(run.path))[3])
+    engine.sees_ranks = False  # the log is then a copy
+    assert len(lines(engine, Run(run.path))) == 4
+    engine.sees_ranks = True
+    (run.path / "state/node_00").write_text(node(attempt=0, ended=5, exit=0))
+    (run.path / "state/node_01").write_text(node(attempt=0))
+    assert not any("last output" in line for line in lines(engine, Run(run.path)))
 
 
 def test_ranks_that_may_hang_are_named_when_those_of_all_nodes_are_idle(tmp_path: Path) -> None:

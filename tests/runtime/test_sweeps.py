@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -98,9 +99,17 @@ def test_a_resumed_sweep_starts_what_was_not_started_and_resumes_what_failed(
     new = _continue_sweep(sweep.place, sweep.engine, "a")
     assert submit_sweep.start_points(NewSweep(sweep.place, sweep.engine, new, sweep.points), 1, []) == 1
     said = capsys.readouterr().out
-    assert "2 points, 1 at a time" in said and "point 1  seed=1: not started: error: no such host" in said
+    assert "2 points, 1 at a time; this command waits until all have ended\n" in said
+    assert "point 1  seed=1: not started: error: no such host" in said
     assert "point 0" not in said and "point 2  seed=2: failed" in said
     assert (sweep.run.path / "logs/point_2.log").read_text() == "resumed 2\n"
+
+
+def test_points_that_were_started_one_by_one_are_found_with_ls(sweep: NewSweep) -> None:
+    shutil.rmtree(sweep.run.path)
+    with pytest.raises(Failure, match="has no run") as refused:
+        sweep.place.choose_run("")
+    assert refused.value.hint.endswith("; for points started by sbatch or --point: jobc ls")
 
 
 def test_status_has_a_row_for_each_point(sweep: NewSweep, capsys: pytest.CaptureFixture[str]) -> None:

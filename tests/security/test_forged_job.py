@@ -43,6 +43,17 @@ def test_a_forged_setting_is_refused(
     assert refused.value.title.isprintable()
 
 
+def test_a_missing_or_damaged_job_file_has_a_hint_that_works(tmp_path: Path) -> None:
+    with pytest.raises(Failure, match="is missing") as refused:
+        Place(tmp_path)
+    assert refused.value.hint == "move the folder elsewhere and compile the job again"  # --force replaces no folder
+    (tmp_path / ".jobc").mkdir()
+    (tmp_path / JOB_FILE).write_text("{}")
+    with pytest.raises(Failure, match="does not describe a job") as refused:
+        Place(tmp_path)
+    assert refused.value.hint == "compile the job again with --force"
+
+
 @pytest.mark.parametrize("changes", [*NOT_PACKED, INVALID[2], INVALID[5]], ids=str)
 def test_each_verb_refuses_a_forged_setting_in_one_line(shared_job: SharedJob, changes: dict[str, Any]) -> None:
     moved = shared_job.folder / "moved"

@@ -26,19 +26,18 @@ from ....runtime.exit_codes import CRASHED
 from ....runtime.node.node_start import exec_program, run_program
 from ....runtime.run_folder.run import Run, quote_shell_word
 from ....runtime.run_folder.run_secrets import delete_run_secrets, saved_secrets
-from ....runtime.system.failure import Failure, print_failure
+from ....runtime.system.failure import Failure, insert_jobctl_path, print_failure
 from ....runtime.system.streams import client_output_lines
 from ....runtime.system.text import one_line, printable
 from ....runtime.system.values import number_or_none, numbers_of_files, read_keys
 from .job_records import record_queued_job, recorded_step_id
-from .link_named_log import log_options
+from .link_named_log import LOGS, log_options
 from .pyxis import container_environment
 from .srun_trial import srun_command_for_live_run, srun_command_for_new_allocation, strip_label_padding
 from .submission import (
     SlurmQueue,
     dependency_from_after_option,
     dependency_option,
-    rejection_failure,
     require_client,
     sbatch_environment,
 )
@@ -131,12 +130,11 @@ class SlurmEngine(StartingEngine):
         if code is None and run.is_stopped:
             return State("stopped", f"stopped by jobctl stop before it started, job {job_id}", None, why)
         if state == "CANCELLED" and code == 75:
-            text = f"job {job_id} was cancelled by hand after it saved; resume with jobctl submit --resume {run.id}"
-            return State("preempted", text, code, why)
+            return State("preempted", f"job {job_id} was cancelled with scancel (exit 75)", code, why)
         if code is not None:
             return state_of_ended_run(run, code, why)
-        suffix = f" as {state}" if state else ""
-        text = f"failed: job {job_id} ended without recording an exit code{suffix}: cancelled by hand, or node lost"
+        end = "was cancelled" if state == "CANCELLED" else f"ended{state and f' as {state}'}"
+        text = f"failed: job {job_id} {end} without recording an exit code"
         return State("failed", text, None, why)
 
     def reason(self, run: Run) -> str:
@@ -152,6 +150,14 @@ class SlurmEngine(StartingEngine):
         if (run.path / "exit" / str(run.attempt)).is_dir() and run.ended_node_count() < self.job.nodes:
             why += "; not every node recorded an exit code: see logs/slurm-*.log"
         return why
+
+    def engine_log(self, run: Run) -> Path | None:
+        """Return the job's log. `sbatch job.sbatch` writes it to the working directory, usually the artifact's."""
+        path = _newest_job_record(run)
+        job_id = "" if path is None else _valid_job_id(read_keys(path))
+        log = run.path / f"logs/slurm-{job_id}{LOGS['output']}"
+        by_hand = (self.job.compiled_artifact or self.job.artifact) / f"slurm-{job_id}.out"
+        return (log if os.path.lexists(log) else by_hand) if job_id else None
 
     def why_not_removable(self, run: Run) -> str:
         """Return why the run cannot be removed, or "".
@@ -253,7 +259,7 @@ class SlurmEngine(StartingEngine):
 
     def add_sweep_arguments(self, parser: argparse.ArgumentParser) -> None:
         limit = self.job.settings.get("array_limit")
-        text = "run at most N points at a time; default: backend.array_limit"
+        text = "run at most N points at a time; default: backend.array_limit. With --resume, submit then waits for them"
         parser.add_argument("--parallel", metavar="N", type=parse_positive_number, default=limit, help=text)
         text = "wait until all points have ended; exit with 0 if all succeeded, else with 1"
         parser.add_argument("--wait", action="store_true", help=text)
@@ -287,10 +293,10 @@ class SlurmEngine(StartingEngine):
     def preflight(self, place: Place, options: argparse.Namespace) -> Table | int:
         """Ask Slurm whether it would accept the job, then check nodes in a similar allocation."""
         require_client()
-        is_taken, text = self._queue.test_submission(self.job.artifact / "job.sbatch")
-        if not is_taken:
-            failure = rejection_failure(text)
-            print(f"FAIL  {failure.title}\n      hint: {failure.hint}")
+        try:
+            text = self._queue.test_submission(self.job.artifact / "job.sbatch")
+        except Failure as failure:
+            print(f"FAIL  {failure.title}\n      hint: {insert_jobctl_path(failure.hint)}")
             return 1
         print(f"ok    Slurm accepts the job: {text}", flush=True)
         if options.queue_only:

@@ -40,6 +40,7 @@ _HINTS = (  # part of sbatch's output, in lower case -> what to check
     (", and partition ", "nodes, cpus or time, or another queue.name; sinfo lists the partitions"),
     ("", "sinfo -l lists the partitions and their limits; sinfo -R explains why nodes are down"),
 )
+_NO_NODES = "node configuration is not available"
 # sbatch's messages without an answer from the controller (slurm_errno.c, slurm_protocol_api.c; 22.05 to 25.11)
 _NO_ANSWER = re.compile(
     "unable to contact slurm controller|socket timed out|connection (refused|timed out)|configuration source"
@@ -94,11 +95,27 @@ class SlurmQueue:
             self._engine.ask(["scancel", job_id], environment=self._environment)
             raise
 
-    def test_submission(self, script: Path) -> tuple[bool, str]:
-        """Return whether Slurm would accept the job now, and its message."""
+    def test_submission(self, script: Path) -> str:
+        """Return Slurm's message that it would accept the job. Raises Failure.
+
+        `sbatch --test-only` rejects a job that has to wait for a node that is down or drained with the same words as a
+        job that can never start.
+        """
         answer = self._run_sbatch("--test-only", str(script))
         lines = f"{answer.text}{answer.errors}".splitlines()
-        return not answer.code, re.sub("^sbatch: ", "", "; ".join(map(printable, lines)))
+        text = re.sub("^sbatch: ", "", "; ".join(map(printable, lines)))
+        if not answer.code:
+            return text
+        if _NO_NODES in text and (nodes := self._unavailable_nodes(script)):
+            hint = "jobctl submit queues the job, or reports that it can never start; sinfo -R explains these nodes"
+            raise Failure(f"Slurm cannot start the job now: {text}; nodes not available now: {nodes}", hint)
+        raise rejection_failure(text)
+
+    def _unavailable_nodes(self, script: Path) -> str:
+        """Return the nodes of the job's partition, or of all, that are down, drained or reserved."""
+        partition = re.findall(rb"^#SBATCH (--partition=.*)$", script.read_bytes(), re.MULTILINE)
+        words = ["--states=down,drain,fail,maint,reserved", "--format=%N", *map(os.fsdecode, partition[:1])]
+        return one_line(self._capture_output("sinfo", "--noheader", *words).strip())
 
     def _run_sbatch(self, *words: str) -> Answer:
         environ = sbatch_environment(os.environ)

@@ -178,6 +178,7 @@ def test_why_finds_a_line_that_a_hand_edit_has_moved(shell: Shell) -> None:
 def test_verify_says_which_lines_of_which_file(shell: Shell) -> None:
     shell.jobc("name=x")
     directory = shell.project / "artifacts/x/local"
+    (directory / "slurm-7.out").write_text("")  # where `sbatch job.sbatch` prints
     assert shell.jobc("verify", "artifacts/x/local").returncode == 0
     lines = (directory / "launch.sh").read_text().split("\n")
     lines[3] += " # mine"
@@ -188,7 +189,8 @@ def test_verify_says_which_lines_of_which_file(shell: Shell) -> None:
     done = shell.jobc("verify", "artifacts/x/local")
     assert done.returncode == 1
     removed = "hint: rm -- artifacts/x/local/notes.txt"
-    for words in ("launch.sh lines 4, 7", "notes.txt (added)", removed, "jobctl (missing)"):
+    foreign = "because: jobc did not write this file"
+    for words in ("launch.sh lines 4, 7", "notes.txt (added)", foreign, removed, "jobctl (missing)"):
         assert words in done.stderr
     os.mkfifo(directory / "jobctl")
     assert "jobctl (not a regular file)" in shell.jobc("verify", "artifacts/x/local").stderr
