@@ -104,7 +104,7 @@ def changed_code(root: Path, run: Path) -> str:
                 source, os.path.join(os.fsencode(copy.folder), path), shallow=False
             ):
                 changed.append(os.fsdecode(path))
-    return _abbreviate_names(changed, 3)
+    return abbreviate_names(changed, 3)
 
 
 class _IgnoredEntries(NamedTuple):
