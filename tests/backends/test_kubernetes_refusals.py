@@ -347,17 +347,3 @@ def test_the_memory_that_is_proposed_is_enough(shm: str, hint: str) -> None:
         compile_files(f"shm={shm}", "mem=1KiB")
     assert [(d.code, d.hint) for d in refused.value.diagnostics] == [("JC4508", hint)]
     assert compile_files(f"shm={shm}", hint)
-
-
-@pytest.mark.parametrize(
-    ("typed", "hint"),
-    [
-        ("backend.node_selector={pool: gpu}", """'backend.node_selector=["pool=gpu"]'"""),
-        ("backend.tolerations={key: a}", "backend.tolerations=[nvidia.com/gpu:NoSchedule]"),
-        ("backend.tolerations=[{key: a}]", "backend.tolerations=[nvidia.com/gpu:NoSchedule]"),
-    ],
-)
-def test_a_mapping_of_the_manifest_gets_an_example_of_the_text(typed: str, hint: str) -> None:
-    with pytest.raises(CompileError) as error:
-        compile_job(CompileRequest((*PLAIN, typed)))
-    assert [found.hint for found in error.value.diagnostics] == [f"{hint}, with one text per item"]
