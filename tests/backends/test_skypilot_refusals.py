@@ -358,7 +358,7 @@ def test_a_finding_names_the_key_that_was_typed() -> None:
 )
 def test_the_hint_for_a_relative_path_is_a_path_that_the_shell_completes(source: str, hint: str) -> None:
     plain = "a path that begins with / or ~/, or a bucket URL"
-    whole = f"""backend.file_mounts="{{/data: '{hint}'}}", or a bucket URL""" if hint else plain
+    whole = f"""an absolute path: backend.file_mounts="{{/data: '{hint}'}}", or a bucket URL""" if hint else plain
     for mount, expected in ((f"'{source}'", whole), (f"{{source: ['{source}']}}", plain)):
         with pytest.raises(CompileError) as error:
             compile_job(CompileRequest((*PLAIN, f"backend.file_mounts={{/data: {mount}}}")))
