@@ -77,5 +77,6 @@ def check_relative_source(task: FinishedTask) -> Iterator[Diagnostic]:
             target = key.removeprefix("backend.file_mounts.")
             hint = "a path that begins with / or ~/, or a bucket URL"
             if task.options.file_mounts.get(target) == source and not re.search(r"[^\w./-]", target + source):
-                hint = f"""an absolute path: backend.file_mounts="{{{target}: '$PWD/{normpath(source)}'}}", or a bucket URL"""
+                override = f"""backend.file_mounts="{{{target}: '$PWD/{normpath(source)}'}}\""""
+                hint = f"an absolute path: {override}, or a bucket URL"
         yield Diagnostic("JC4709", f"{source!r} is not an absolute path", because, hint, key=key)
