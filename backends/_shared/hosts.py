@@ -45,6 +45,7 @@ HONOURS: Mapping[str, tuple[str, ...]] = {
     "run.storage": ("shared", "node"),
     "secret_kinds": ("env", "file"),
     "resources.hosts": ANY,
+    "resources.cpus": ANY,  # sets the ranks' thread count
     "resources.gpu_type": ANY,  # jobctl checks the interface before the ranks start
     "network.*": ANY,
     "queue.nodelist": ANY,  # the list of hosts if `hosts` is empty

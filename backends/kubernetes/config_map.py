@@ -34,7 +34,7 @@ kind: ConfigMap
 immutable: true
 metadata:
   name: {name}
-  labels: {{{label}: {name}}}
+{namespace}  labels: {{{label}: {name}}}
 data:
 """
 
@@ -52,8 +52,10 @@ def add_config_map(
     ranges = tuple(r for r in settings.lines if not r.template.startswith(tuple(f"data at {k}" for k in NOT_FOR_NODES)))
     origin = _whole_file_origin(replace(settings, lines=ranges))
     one_line = Artifact(JOB, json.dumps(of_nodes, ensure_ascii=False), lines=(origin,))
+    namespace = f"  namespace: {json.dumps(of_nodes['namespace'])}\n" if of_nodes["namespace"] else ""
+    head = HEAD.format(name=name, namespace=namespace, label=JOB_LABEL)
     pieces = [
-        _generated_artifact("", HEAD.format(name=name, label=JOB_LABEL), SOURCE, ("name", DIGEST)),
+        _generated_artifact("", head, SOURCE, ("name", "options.namespace", DIGEST)),
         *(_config_map_entry(file) for file in (*files, start_script(), one_line)),
         compressed_jobctl_lines(program),
     ]

@@ -49,17 +49,18 @@ def job_yaml_documents(plan: LaunchPlan, options: KubernetesOptions) -> list[dic
 def object_metadata(plan: LaunchPlan) -> dict[str, Any]:
     """Return the metadata of the object that Kueue queues."""
     queue = {extra_fields.KUEUE: of.plan.queue.name} if plan.queue.name else {}
-    return {"name": object_name, "labels": {**pod_labels(plan), **queue}, "annotations": {OWNER: ""}}
+    return {"labels": {**pod_labels(plan), **queue}, "annotations": {OWNER: ""}}
 
 
 def make_manifest(api_version: str, kind: str, metadata: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
-    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}
+    names = {"name": object_name, "namespace": Given(of.options.namespace)}
+    return {"apiVersion": api_version, "kind": kind, "metadata": {**names, **metadata}, "spec": spec}
 
 
 def headless_service(plan: LaunchPlan) -> dict[str, Any]:
     """Return the Service that gives each pod a DNS name as soon as it starts, even before it is ready."""
     spec = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {JOB_LABEL: object_name}}
-    return make_manifest("v1", "Service", {"name": object_name, "labels": pod_labels(plan)}, spec)
+    return make_manifest("v1", "Service", {"labels": pod_labels(plan)}, spec)
 
 
 def indexed_job(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
@@ -137,7 +138,7 @@ def job_set_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]
 
 def training_runtime(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
     """Return this job's own runtime, because the cluster's torch runtime has no /dev/shm and starts torchrun itself."""
-    metadata = {"name": object_name, "labels": pod_labels(plan)}
+    metadata = {"labels": pod_labels(plan)}
     spec = {"mlPolicy": {"numNodes": of.plan.topology.nodes}, "template": {"spec": job_set_spec(plan, options)}}
     return make_manifest(TRAINER_API, "TrainingRuntime", metadata, spec)
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from ...compiler.spec.value_types import Bytes, Count, CountOrZero, Duration, Path
+from ...compiler.spec.value_types import Bytes, Count, CountOrZero, Duration, EngineLine, Path
 from ...runtime.system.frozen_dataclass import dataclass
 
 
@@ -40,7 +40,7 @@ class SkypilotOptions:
     records: Path
     start_timeout: Duration
     usage_collection: bool
-    setup: tuple[str, ...]
+    setup: tuple[EngineLine, ...]
     file_mounts: Mapping[str, Any]
     config: Mapping[str, Any]
     clusters: tuple[str, ...] | None

@@ -50,7 +50,8 @@ def check_unused_keys(
         return
     hint = f"remove {(names or groups)[0]}"
     if names:
-        hint = f"{_hint_for_passing_key(command, names[0], values['command'].origin)}; or {hint}"
+        passing = _hint_for_passing_key(command, names[0], values["command"].origin)
+        hint = f"{passing}, if your program has this option; or {hint}"
     names += groups
     is_are, it_them, values_are = ("is", "it", "the value is") if len(names) == 1 else ("are", "them", "the values are")
     title = f"{', '.join(names)} {is_are} set, but your own command does not read {it_them}"

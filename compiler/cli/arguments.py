@@ -34,6 +34,7 @@ COMMANDS = {
     "_complete": "",
 }
 _TAKE_VALUES = ("--config-dir", "-cd", "--config-name", "-cn", "--out", "--cfg", "-c", "-p", "--format")
+_CONFIG_FILE = (".yaml", ".yml")
 _INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
 _OF_DIAGNOSTICS, _OF_FIGURES = ("text", "json", "github"), ("table", "json", "csv")
 FORMATS = {  # command -> output formats, the default first
@@ -175,7 +176,8 @@ def is_override(word: str) -> bool:
 def _reject_user_command(command: str, words: Sequence[str]) -> None:
     """Raise JC1110 if `words` seem to contain the user's own command, that is, a program without ` -- ` before it."""
     bare = [i for i, w in enumerate(words) if not re.match(r"[-~]|.*=", w) and not _is_value(words, i)]
-    index = next((i for i in bare if words[i].endswith((".py", ".sh")) or Path(words[i]).is_file()), None)
+    programs = (i for i in bare if words[i].endswith((".py", ".sh")) or Path(words[i]).is_file())
+    index = next((i for i in programs if not words[i].endswith(_CONFIG_FILE)), None)
     if index is not None:
         first = index
         while first - 1 in bare and not (first > 1 and words[first - 2].startswith("-")):
@@ -212,6 +214,11 @@ def _reject_non_overrides(overrides: Sequence[str]) -> None:
         if word in COMMANDS:
             title, because = f"{word} is a second command", "jobc runs one command at a time"
             hint = f"remove {word} or the other command"
+        elif word.endswith(_CONFIG_FILE):
+            path = Path(word)
+            title, because = f"{word} is not an override", "config files are selected by name"
+            hint = shlex.join(["--config-dir", str(path.parent), "--config-name", path.stem])
+            hint += f", after you rename the file to {path.stem}.yaml" if path.suffix == ".yml" else ""
         else:
             close = nearest(word, [name for name in COMMANDS if not name.startswith("_")])
             title = f"unknown command {word}"
@@ -286,6 +293,11 @@ def _key_from_option(option: str) -> str:
     return key_from_alias(name) or next((key for key in keys if key.endswith(f".{name}")), "")
 
 
+def _without_suffix(name: str) -> str:
+    """Return the name of a config file, which Hydra accepts with or without .yaml."""
+    return name.removesuffix(".yaml")
+
+
 def _make_parser(words: Sequence[str] = (), has_program: bool = False) -> _ArgumentParser:
     parser = _ArgumentParser("jobc", add_help=False, allow_abbrev=False)
     parser.words, parser.has_program = words, has_program
@@ -296,7 +308,8 @@ def _make_parser(words: Sequence[str] = (), has_program: bool = False) -> _Argum
     add("-i", "--info", nargs="?", const="all", choices=_INFO, help="print how the config was composed")
     add("-p", "--package", help="with --cfg: print only this section of the config")
     add("-cd", "--config-dir", type=Path, help="a folder of config files that overrides all others")
-    add("-cn", "--config-name", default="config", help="the primary config file (default: config)")
+    name_help = "the primary config file (default: config)"
+    add("-cn", "--config-name", type=_without_suffix, default="config", help=name_help)
     out_help = "folder for artifact directories; relative paths in the job are resolved against its parent"
     add("--out", type=Path, default=Path("artifacts"), help=f"{out_help} (default: artifacts)")
     add("--force", action="store_true", help="overwrite files that were edited by hand")

@@ -4,23 +4,28 @@ import gc
 import os
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ...runtime.system.untrusted_files import Unreadable
 from ..diagnostics.diagnostic import CompileError, Diagnostic, Severity, has_errors, nearest
 from ..emit.artifact import PROGRAM
 from ..frontend.compose import compose_hydra_config, hydra_session
-from ..frontend.observed_files import ask_file_system
+from ..frontend.observed_files import FILE, ask_file_system, read_text
 from ..frontend.overrides import parse_overrides
 from ..pipeline.compile import compile_job, config_search_path, write_compiled_job
 from ..pipeline.sweeps import compile_sweep, group_points_into_folders
 from ..pipeline.types import CompiledJob, CompileRequest, SweepFolder
+from ..rules.plan.double_spawn import launchers_in_script
 from ..spec.job_spec import open_keys
 from .arguments import Arguments
 from .ignored_entries import check_ignored_entries, code_folder
 from .reporting import DIAGNOSTICS, OK, progress_printer, report_diagnostics
 from .skip_unchanged import record_written_files
 from .terminal import print_lines, print_text
+
+MOST_OF_SCRIPT = 64 << 10  # bytes; longer scripts are not searched for launchers
 
 
 def build_request(arguments: Arguments) -> CompileRequest:
@@ -70,7 +75,7 @@ def _describe_folder(folder: CompiledJob | SweepFolder, target: Path) -> str:
 
 
 def _collect_diagnostics(compiled: list[CompiledJob], out: Path) -> list[Diagnostic]:
-    checks = (check_output_folder, missing_inputs)
+    checks = (check_output_folder, missing_inputs, check_script)
     found = [d for job in compiled for d in (*job.diagnostics, *(d for check in checks for d in check(job, out)))]
     return [*found, *check_ignored_entries(compiled, out)]
 
@@ -142,6 +147,20 @@ def missing_inputs(compiled: CompiledJob, out: Path) -> list[Diagnostic]:
             title = f"{path} does not exist on this machine"
             diagnostics.append(Diagnostic("JC5010", title, because, hint, origin, key, Severity.WARNING))
     return diagnostics
+
+
+def check_script(compiled: CompiledJob, out: Path) -> list[Diagnostic]:
+    """Return JC3001 as a warning if the command runs a shell script of the project that starts ranks itself."""
+    spec, plan = compiled.spec, compiled.plan
+    path = os.path.join(code_folder(plan, out), plan.code.script)
+    if not plan.code.script or plan.code.script.endswith(".py") or ask_file_system("kind", path) != FILE:
+        return []
+    try:
+        text = read_text(path, MOST_OF_SCRIPT)
+    except Unreadable:
+        return []
+    found = launchers_in_script(spec, plan, plan.code.script, text)
+    return [replace(diagnostic, origin=compiled.origin_of("command")) for diagnostic in found]
 
 
 def missing_in_project(compiled: CompiledJob, out: Path) -> list[Diagnostic]:

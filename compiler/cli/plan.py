@@ -24,6 +24,12 @@ from .compiling import build_request
 from .reporting import DIAGNOSTICS, OK, progress_printer, report_diagnostics
 from .terminal import print_text
 
+MISSING_FACTS = """\
+jobc knows nothing else about your program. For example, add:
+  time and cost: loop.steps=1000 estimate.step_s=0.5 estimate.prices.any=2
+  steps: estimate.samples=1000000 batch.micro=16 loop.epochs=3 loop.steps=null
+  memory: estimate.parameters=7e9 estimate.gpu_mem=80GiB"""
+
 
 def plan_command(arguments: Arguments) -> int:
     """Print every point's figures. Commas separate points with or without -m; --strict turns warnings into errors."""
@@ -32,6 +38,8 @@ def plan_command(arguments: Arguments) -> int:
     diagnostics = [d for point in points for d in point.diagnostics] + of_sizes
     report_diagnostics(diagnostics)
     print_text(FORMATS[arguments.format or "table"](sizes))
+    if arguments.format in (None, "table") and all(size.is_unknown for size in sizes):
+        print_text(f"\n{MISSING_FACTS}")
     return DIAGNOSTICS if has_errors(diagnostics) else OK
 
 

@@ -58,6 +58,12 @@ class Figures:
     write_s: float | None
 
     @property
+    def is_unknown(self) -> bool:
+        """Return whether the number of ranks is the only figure of time, steps and memory that is known."""
+        schedule = self.schedule
+        return not (self.memory or self.step_s or schedule.steps or schedule.epoch_samples or schedule.global_batch)
+
+    @property
     def checkpoint_bytes(self) -> int | None:
         """Return the total size of a run's checkpoints."""
         size = self.memory.checkpoint if self.memory else None

@@ -25,7 +25,7 @@ from ..spec.host_list import MOST_HOSTS, expand_hostlist, fold_hostlist, normali
 from ..spec.invalid_value import InvalidValue
 from ..spec.job_spec import JobSpec
 from ..spec.type_hints import spec_keys, type_of_key
-from .observed_files import read_text
+from .observed_files import FILE, ask_file_system, read_text
 from .project_files import OutsideProject, project_folders, require_inside
 
 Folders = Mapping[str, Path]  # an origin's root -> its folder
@@ -33,6 +33,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@%-]{,252}", re.ASCII)
 _SLOTS = re.compile(r"(?:max[-_])?slots=([0-9]{1,9})")  # Open MPI 4 hostfile(7), DeepSpeed hostfiles
 
 _FOREIGN = re.compile(r"[^\w.:%@,\[\]\s-]", re.ASCII)
+_FILE_NAME = re.compile(r"[\w./-]*(/|\.txt|hosts|hostfile|machinefile|nodefile)[\w.-]*")  # rather than a host
 _MOST_FAULTS = 10  # a file with more invalid lines is probably not a host list
 MOST_BYTES = 4 * MIB  # 100,000 names of 40 characters
 
@@ -81,10 +82,14 @@ def read_host_files(
     files, out = HostFiles(), dict(tree)
     for key in _host_keys():
         section, _, name = key.rpartition(".")
-        held = out.get(section) if section else out
-        if not isinstance(held, Mapping) or not is_host_file(held.get(name)):
+        held: Any = out.get(section) if section else out
+        typed = str(held.get(name)) if isinstance(held, Mapping) else ""
+        if not is_host_file(typed):
+            if _FILE_NAME.fullmatch(typed) and is_set_on_command_line(key) and ask_file_system("kind", typed) == FILE:
+                title, because = f"{key}: {typed!r} is a file, not a host list", "a file of hosts needs an @"
+                files.diagnostics.append(Diagnostic("JC1202", title, because, f"{key}=@{typed}", origin_of(key), key))
+                files.hosts[key] = []
             continue
-        typed = str(held[name])
         by = origin_of(key)
         of_user = is_set_on_command_line(key) or (by is not None and by.root == "user")
         allowed = None if of_user else [*folders.values(), *project_folders()]

@@ -13,7 +13,7 @@ from ...runtime.system.frozen_dataclass import dataclass
 from ..diagnostics.diagnostic import Diagnostic, join_with_or, nearest
 from ..diagnostics.origin import Origin
 from ..spec import aliases
-from ..spec.examples import example_value, override_for_shell
+from ..spec.examples import example_value, list_of_texts, override_for_shell
 from ..spec.job_spec import JobSpec
 from ..spec.type_hints import type_of_key, union_members
 from .interpolation import MachineDependentError
@@ -112,8 +112,9 @@ def diagnose_hydra_error(
     if culprit and "Cannot merge DictConfig with ListConfig" in message:
         title, because = f"cannot compose: {key} is a list", "a mapping was given"
         key_type = type_of_key(JobSpec, key)
-        as_list = example_value(union_members(key_type), "TEXT") if key_type else "[TEXT], with one text per item"
-        hint = override_for_shell(key, as_list)
+        hint = list_of_texts(key)
+        if key_type:
+            hint = override_for_shell(key, example_value(union_members(key_type), "TEXT"))
         if culprit.canonical.partition("=")[2].startswith("["):
             title, because = f"cannot compose: {key} is a mapping", "a list was given"
             hint = f"{key}.NAME=VALUE for each entry"

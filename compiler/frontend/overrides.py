@@ -273,7 +273,7 @@ def _closed(right: str) -> str:
 
 
 def _quoted_items(key: str, right: str) -> list[str]:
-    """Return the word with each item of its list in quotes. Return [] if the value is not a plain list.
+    """Return the word with each item of its list or mapping in quotes. Return [] if the value is not a plain one.
 
     A list without a comma has one item, such as a command that contains quotes.
     """
@@ -281,6 +281,10 @@ def _quoted_items(key: str, right: str) -> list[str]:
         items = [item.strip(" \t") for item in right[1:-1].split(",")]
     elif re.fullmatch(r"\[[^,\[\]{}]+\]", right):
         items = [right[1:-1].strip(" \t")]
+    elif re.fullmatch(r"""\{[^\[\]{}"',:]+:[^\[\]{}"',]+(,[^\[\]{}"',:]+:[^\[\]{}"',]+)*\}""", right):
+        pairs = (item.partition(":") for item in right[1:-1].split(","))
+        items = [f"{name.strip()}: {quote_for_hydra(value.strip(), double=True)}" for name, _, value in pairs]
+        return [shlex.quote(f"{key}={{{', '.join(items)}}}")]
     else:
         return []
     return [shlex.quote(f"{key}=[{','.join(quote_for_hydra(item, double=True) for item in items)}]")]

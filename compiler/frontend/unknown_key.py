@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
-from ..diagnostics.diagnostic import Diagnostic, nearest
+from ..diagnostics.diagnostic import Diagnostic, join_with_or, nearest
 from ..diagnostics.origin import COMMAND_LINE
 from ..spec import aliases
 from ..spec.examples import KEY_LIST, example_value, override_for_shell
@@ -40,6 +40,10 @@ def unknown_key_diagnostic(message: str, culprit: Override, loader: Any, known_k
         close = [key.lower()]
     elif meant := aliases.key_from_alias(key) or _similar_mapping_key(key, known_keys):
         close = [meant]
+    elif others := _backends_with_option(key, loader):
+        because = f"it is an option of another backend: {', '.join(others)}"
+        hint = f"remove {culprit.redacted_text}, or {join_with_or([f'backend={name}' for name in others])}"
+        return Diagnostic("JC1102", f"unknown key or group {key}", because, hint, position, culprit.key)
     else:
         candidates = [k for k in [*known_keys, *loader.list_groups("")] if not f"{key}.".startswith(f"{k}.")]
         close = [
@@ -79,6 +83,15 @@ def for_own_program(diagnostic: Diagnostic) -> Diagnostic:
     words = [f"{key}={value or 'VALUE'}"] if "." in key else [f"--{key}", value or "VALUE"]
     hint = f"pass {shlex.join(words)} to your program, after --"
     return replace(diagnostic, hint=f"{KEY_LIST}; or {hint}" if is_list else hint)
+
+
+def _backends_with_option(key: str, loader: Any) -> list[str]:
+    """Return the backends that have an option with exactly this key, such as backend.port."""
+    section, _, option = key.partition(".")
+    if section != "backend" or not option:
+        return []
+    names = loader.get_group_options(section)
+    return [name for name in names if option in loader.repository.load_config(f"{section}/{name}").config]
 
 
 def _similar_mapping_key(key: str, known_keys: Sequence[str]) -> str:

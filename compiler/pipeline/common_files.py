@@ -58,22 +58,25 @@ _SPEC_HEADER = (
 
 def _spec_yaml(render: Render, unsaid: Set[str]) -> Artifact:
     spec, options = render.views["spec"], render.views["options"]
-    backend = {"name": render.views["backend_name"], **_spec_tree(options, "options")}
-    document = {"backend": backend, **_without_keys(_spec_tree(spec, "spec"), unsaid)}
+    backend = {"name": render.views["backend_name"], **_spec_tree(options, "options", type(options))}
+    document = {"backend": backend, **_without_keys(_spec_tree(spec, "spec", JobSpec), unsaid)}
     spec_yaml = render.yaml([document], "spec.yaml", {(0, "backend"): _SPEC_HEADER})
     return render.record_choice(spec_yaml, lambda v: v.plan.uses_trainer or (v.plan.launcher, v.plan.parallel))
 
 
-def _spec_tree(value: Any, key: str) -> Any:
-    """Return dataclasses and mappings as data whose leaves are traced to their keys. Each `${` in text is escaped."""
+def _spec_tree(value: Any, key: str, root: type) -> Any:
+    """Return dataclasses and mappings as data whose leaves are traced to their keys. Each `${` in text is escaped.
+
+    root: dataclass of the whole tree, which defines the units of its leaves.
+    """
     if dataclasses.is_dataclass(value):
         names = [field.name for field in dataclasses.fields(value)]
-        return {name.rstrip("_"): _spec_tree(getattr(value, name), f"{key}.{name.rstrip('_')}") for name in names}
+        return {name.rstrip("_"): _spec_tree(getattr(value, name), f"{key}.{name.rstrip('_')}", root) for name in names}
     if isinstance(value, Mapping) and value:  # an empty one is a leaf
-        return {name: _spec_tree(inner, f"{key}.{name}") for name, inner in value.items()}
+        return {name: _spec_tree(inner, f"{key}.{name}", root) for name, inner in value.items()}
     if isinstance(value, tuple) and value and dataclasses.is_dataclass(value[0]):
-        return [_spec_tree(item, f"{key}.{i}") for i, item in enumerate(value)]
-    show = _unit_formatter(key.removeprefix("spec.")) if key.startswith("spec.") and value is not None else None
+        return [_spec_tree(item, f"{key}.{i}", root) for i, item in enumerate(value)]
+    show = _unit_formatter(root, key.partition(".")[2]) if value is not None else None
     return TracedValue(show(value) if show else _escape_interpolations(value), (key,))
 
 
@@ -99,9 +102,9 @@ def _constant(value: Any) -> Callable[[Any], Any]:
 
 
 @lru_cache(maxsize=10_000)
-def _unit_formatter(key: str) -> Callable[[Any], str] | None:
+def _unit_formatter(root: type, key: str) -> Callable[[Any], str] | None:
     """Return the function that formats a key's value as text with its unit, or None for a key without a unit."""
-    scalar = hint_value_type(type_of_key(JobSpec, key))
+    scalar = hint_value_type(type_of_key(root, key))
     return scalar.show if scalar is not None and scalar.units else None
 
 
@@ -234,5 +237,5 @@ def comparable_records(spec: JobSpec, plan: LaunchPlan, backend: str, options: A
 
 
 def _format_with_unit(key: str, value: Any) -> Any:
-    show = _unit_formatter(key)
+    show = _unit_formatter(JobSpec, key)
     return flat_lines.to_json_types(value) if value is None or show is None else show(value)

@@ -106,6 +106,7 @@ IN_WORDS: Mapping[str, tuple[str, ...]] = {  # hint -> names whose values have a
     "remove world_size; it is nodes x procs": ("world_size",),
     "jobctl submit --resume ID, or jobc submit DIR --resume ID": ("resume", "resume_from_checkpoint"),
     "'mounts=[{kind: claim, source: shared-data, target: /shared, read_only: false}]'": ("pvc", "volumes"),
+    "shm=8GiB, the size of /dev/shm": ("dshm", "shm", "tmpfs"),
 }  # fmt: skip
 # Feature that the bundled trainer does not support -> its names in other tools, as keys or values.
 NOT_SUPPORTED: Mapping[str, tuple[str, ...]] = {
@@ -124,6 +125,10 @@ NOT_SUPPORTED: Mapping[str, tuple[str, ...]] = {
         "iterable", "iterable_dataset", "streaming", "stream", "webdataset",
     ),
 }  # fmt: skip
+LIST_ITEMS: Mapping[str, str] = {  # list of texts -> example of an item, for users of the manifest's mappings
+    "backend.node_selector": '"pool=gpu"',
+    "backend.tolerations": "nvidia.com/gpu:NoSchedule",
+}
 VALUES: Mapping[str, tuple[str, ...]] = {  # the option of a group, or the value of a key -> its names in other tools
     "backend=kubernetes": ("k8s", "kube", "eks", "gke"),
     "backend=slurm": ("sbatch", "srun"),

@@ -25,6 +25,7 @@ from .examples import (
     example_value,
     hint_for_invalid_word,
     is_valid_as,
+    list_of_texts,
     override_for_shell,
     sweep_hint,
     to_flow_style,
@@ -42,6 +43,7 @@ from .type_hints import (
 )
 from .value_types import (
     Duration,
+    EngineLine,
     RankLines,
     ShellLine,
     StepLine,
@@ -51,7 +53,8 @@ from .value_types import (
 )
 
 T = TypeVar("T")
-_SHELL_LINES = (ShellLine, StepLine, RankLines)
+_SHELL_LINES = (ShellLine, StepLine, RankLines)  # of launch.sh
+_LINES = (*_SHELL_LINES, EngineLine)
 Shown = Any  # str, None, or a list of them
 OriginOf = Callable[[str], "Origin | None"]
 
@@ -268,7 +271,7 @@ class _Converter:
         return value
 
     def convert_sequence(self, raw: Any, hint: Any, key: str) -> Any:
-        if isinstance(raw, str) and get_args(hint)[0] in _SHELL_LINES:  # a block of text, as in files of other tools
+        if isinstance(raw, str) and get_args(hint)[0] in _LINES:  # a block of text, as in files of other tools
             lines = [line for line in raw.split("\n") if line.strip()]
             raw = ["\n".join(lines)] if get_args(hint)[0] is RankLines else lines
         if not isinstance(raw, list):
@@ -304,7 +307,7 @@ class _Converter:
             )
             above, _, last = key.rpartition(".")
             if last.isdigit():
-                typed = f"{above}=[{example_value((hint,))}], with one text per item"
+                typed = list_of_texts(above, example_value((hint,)))
             self.add_error("JC1202", key, f"{key} is {type_name((hint,))}", f"{describe_kind(raw)} was given", typed)
             return None
         return self.convert_text(str(raw), hint, key, nullable)

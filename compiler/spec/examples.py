@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
@@ -65,6 +66,13 @@ def override_for_shell(key: str, value: str) -> str:
     return f"'{key}={value}'" if "{" in value else f"{key}={value}"
 
 
+def list_of_texts(key: str, example: str = "TEXT") -> str:
+    """Return the hint for a list whose items must be texts."""
+    value = f"[{aliases.LIST_ITEMS.get(key, example)}]"
+    override = shlex.quote(f"{key}={value}") if '"' in value else f"{key}={value}"
+    return f"{override}, with one text per item"
+
+
 def sweep_hint(text: str, key: str, fits: Callable[[str], bool]) -> str:
     """Return a hint to use -m, or "" if one of the values is invalid. fits: returns whether a value is valid"""
     is_sweep = "," in text and all(fits(value) for value in text.split(","))
@@ -73,6 +81,9 @@ def sweep_hint(text: str, key: str, fits: Callable[[str], bool]) -> str:
 
 def hint_for_invalid_word(key: str, text: str, nearest_word: str) -> str:
     """Return the hint for an invalid word. Words of other tools are mapped to jobc's."""
+    section, _, name = key.rpartition(".")
+    if section.rpartition(".")[2].isdigit():  # an item's keys cannot be set one by one
+        return aliases.hint_for_foreign_option(text) or f"{name}: {nearest_word} in item {section}"
     word, lacks = aliases.value_from_alias(key, text) or nearest_word, aliases.hint_for_unsupported_feature(text)
     return f"{key}={word}; {lacks}" if lacks else f"{key}={word}"
 

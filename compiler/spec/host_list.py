@@ -77,7 +77,8 @@ def _expand_word(word: str, max_names: int) -> list[str]:
     if not re.fullmatch(r"(?:\w[\w.-]{,63}@)?\w[\w.:%-]{,252}", name, re.ASCII):
         raise InvalidValue(f"{name[:300]!r} is not a host name", "node1,node2", "node[1-4]")
     if name.count(":") == 1:
-        raise InvalidValue("a port is not part of a host name; set the ssh port with backend.port", "node1,node2")
+        because = "a port is not part of a host name; set Port in ~/.ssh/config, or use backend=ssh with backend.port"
+        raise InvalidValue(because, "node1,node2")
     return ["".join(name) for name in product(*parts)]
 
 

@@ -238,7 +238,10 @@ def _parse_bytes(text: str) -> int:
         unit = match[2].upper()
         raise InvalidValue(f"{unit} is 1024-based in Slurm and 1000-based in Kubernetes", f"{match[1]}{unit}iB")
     if re.fullmatch(r"[0-9]+", text):
-        raise InvalidValue("a number without a unit means MiB in some engines and bytes in others", f"{text}MiB")
+        units = ("GiB", "MiB") if len(text) <= 4 else ("MiB",)
+        because = "a number without a unit means GB, MiB or bytes, depending on the engine"
+        values = [f"{text}{unit}" for unit in units] if len(text) <= 9 else [format_bytes(int(text))]
+        raise InvalidValue(because, *values)
     raise InvalidValue("a size must be a number with a unit", "64GiB")
 
 
@@ -336,6 +339,7 @@ _INTERFACES = _make_pattern_checker(  # no patterns as in NCCL_SOCKET_IFNAME, wh
 Interface = Annotated[str, ValueType("a network interface", _INTERFACES)]
 Download = Annotated[str, ValueType("a download", _check_download)]
 Path = Annotated[str, ValueType("a path", _check_path)]
+EngineLine = Annotated[str, ValueType("a line of bash", _check_shell_line, example="pip install -r requirements.txt")]
 ShellLine = Annotated[str, ValueType("a line of bash", _check_shell_line, example="ulimit -l unlimited")]
 StepLine = Annotated[str, ValueType("a line of bash", _check_step_line, example="rsync -a /data/ /scratch/data/")]
 RankLines = Annotated[str, ValueType("lines of bash", _check_step_line, example="python eval.py")]

@@ -56,6 +56,14 @@ def test_no_pod_has_the_variables_of_services(case: str) -> None:
     assert len(pods) == 2 and all(pod.get("enableServiceLinks") is False for pod in pods)
 
 
+@pytest.mark.parametrize("flavor", ["job", "jobset", "trainjob"])
+def test_kubectl_apply_creates_every_object_in_the_namespace_of_the_job(flavor: str) -> None:
+    for words, namespace in ((["backend.namespace=123"], "123"), ([], None)):
+        files = compile_files(f"backend.flavor={flavor}", *words)
+        objects = list(yaml.safe_load_all(files["job.yaml"]))
+        assert {item["metadata"].get("namespace") for item in objects} == {namespace}
+
+
 @pytest.mark.parametrize("case", ["train_on_gpus", "jobset", "trainjob"])
 def test_a_field_or_a_kind_that_is_none_is_noticed(case: str) -> None:
     for item in documents(GOLDEN / case / "expected" / "job.yaml")[:-1]:  # without the ConfigMap

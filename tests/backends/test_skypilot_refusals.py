@@ -350,17 +350,32 @@ def test_a_finding_names_the_key_that_was_typed() -> None:
 @pytest.mark.parametrize(
     ("source", "hint"),
     [
-        ("./configs", "~/configs, or a bucket URL"),
-        ("a//b/", "~/a/b, or a bucket URL"),
-        (".", "a path that begins with / or ~/, or a bucket URL"),
-        ("../data", "a path that begins with / or ~/, or a bucket URL"),
+        ("./configs", "$PWD/configs"),
+        ("a//b/", "$PWD/a/b"),
+        ("../data", "$PWD/../data"),
+        ("a b", ""),
     ],
 )
-def test_the_hint_for_a_relative_path_is_a_path(source: str, hint: str) -> None:
-    for mount in (f"'{source}'", f"{{source: ['{source}']}}"):
+def test_the_hint_for_a_relative_path_is_a_path_that_the_shell_completes(source: str, hint: str) -> None:
+    plain = "a path that begins with / or ~/, or a bucket URL"
+    whole = f"""an absolute path: backend.file_mounts="{{/data: '{hint}'}}", or a bucket URL""" if hint else plain
+    for mount, expected in ((f"'{source}'", whole), (f"{{source: ['{source}']}}", plain)):
         with pytest.raises(CompileError) as error:
             compile_job(CompileRequest((*PLAIN, f"backend.file_mounts={{/data: {mount}}}")))
-        assert [found.hint for found in error.value.diagnostics if found.code == "JC4709"] == [hint]
+        assert [found.hint for found in error.value.diagnostics if found.code == "JC4709"] == [expected]
+
+
+def test_the_hint_for_runs_in_a_mounted_bucket_is_the_bucket() -> None:
+    words = ("backend.managed=true", "backend.file_mounts={/ckpt: 's3://b/c'}", "storage.root=/ckpt/runs")
+    with pytest.raises(CompileError) as error:
+        compile_job(CompileRequest(("backend=skypilot", *words)))
+    hint = next(found.hint for found in error.value.diagnostics if found.code == "JC4706")
+    assert hint.startswith("storage.run=object storage.root=s3://b/c/runs, or ")
+
+
+def test_one_text_is_one_line_of_setup() -> None:
+    compiled = compile_job(CompileRequest((*PLAIN, "backend.setup=pip install -r requirements.txt")))
+    assert compiled.options.setup == ("pip install -r requirements.txt",)
 
 
 def test_each_local_file_of_a_list_is_sent() -> None:

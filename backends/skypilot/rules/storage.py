@@ -9,7 +9,7 @@ from ....compiler.diagnostics.diagnostic import Diagnostic, Severity
 from ....compiler.plan.launch_plan import LaunchPlan, Mount
 from .. import task
 from ..config import PODS
-from ..finished_task import mapping_or_empty
+from ..finished_task import mapping_or_empty, text_or_empty
 from ..options import SkypilotOptions, infra_cloud
 from .infra import requested_infras
 
@@ -90,9 +90,24 @@ def check_unshared_runs(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[
         hint = "storage.root=/shared/runs, on storage that all nodes share"
     else:
         because = f"storage.root={root} is not on a volume, so each machine would have its own run folder"
-        hint = "'mounts=[{kind: volume, source: NAME, target: /shared, read_only: false}]' storage.root=/shared/runs"
-        hint += "" if options.managed else ", or storage.run=node"
+        bucket = "storage.run=object storage.root=s3://my-bucket/runs"
+        if url := _mounted_bucket(plan, options):
+            because = f"storage.root={root} is in a mounted bucket, which cannot append to files, as runs need"
+            bucket = f"storage.run=object storage.root={url}" if url.startswith("s3://") else bucket
+        volume = "'mounts=[{kind: volume, source: NAME, target: /shared, read_only: false}]' storage.root=/shared/runs"
+        hint = f"{bucket}, or {volume}" if options.managed else f"{volume}, or storage.run=node, or {bucket}"
     yield Diagnostic("JC4706", title, because, hint, key="storage.root", severity=severity)
+
+
+def _mounted_bucket(plan: LaunchPlan, options: SkypilotOptions) -> str:
+    """Return the URL of storage.root in a mounted bucket, or "" if it is not in one."""
+    sources = {mount.target: mount.source for mount in plan.mounts}
+    for target, mount in options.file_mounts.items():
+        sources[target] = text_or_empty(mount) or text_or_empty(mapping_or_empty(mount).get("source"))
+    for target, source in sources.items():
+        if "://" in source and PurePosixPath(plan.run.root).is_relative_to(target):
+            return f"{source.rstrip('/')}/{PurePosixPath(plan.run.root).relative_to(target)}"
+    return ""
 
 
 def check_runs_on_own_disks(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:

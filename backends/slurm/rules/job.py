@@ -90,14 +90,17 @@ def check_task_placement(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Di
 
 def check_gpus_not_requested(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
     """JC4311: keys that have no effect because the job requests no GPUs from Slurm."""
-    if options.gpus_as != "none":
-        return
-    if plan.resources.gpu_type:
+    if plan.resources.gpu_type and not plan.topology.gpus:
+        title = f"gpu_type={plan.resources.gpu_type} has no effect without gpus"
+        because = "gpus is 0, so the job runs on the CPU and requests no GPUs from Slurm"
+        hint = "gpus=8, the number on each node; or gpu_type=null"
+        yield Diagnostic("JC4311", title, because, hint, key="gpu_type", severity=Severity.WARNING)
+    elif plan.resources.gpu_type and options.gpus_as == "none":
         title = f"gpu_type={plan.resources.gpu_type} has no effect with backend.gpus_as=none"
         because = "without a request for GPUs, Slurm does not know which type the job needs"
         hint = "gpu_type=null, and backend.constraint with a feature of the nodes that have these GPUs"
         yield Diagnostic("JC4311", title, because, hint, key="gpu_type")
-    if options.gpu_bind not in (None, "none"):
+    if options.gpus_as == "none" and options.gpu_bind not in (None, "none"):
         title = f"backend.gpu_bind={options.gpu_bind} has no effect with backend.gpus_as=none"
         because = "Slurm binds only GPUs that it has allocated to the job"
         yield Diagnostic("JC4311", title, because, "backend.gpu_bind=null", key="backend.gpu_bind")

@@ -10,9 +10,10 @@ Source: torchrun of PyTorch 2.13 (--nnodes defaults to 1, --master-addr to 127.0
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise, takewhile
 
-from ...diagnostics.diagnostic import Diagnostic
+from ...diagnostics.diagnostic import Diagnostic, Severity
 from ...plan.launch_plan import LaunchPlan
 from ...spec.job_spec import JobSpec
 from ._programs import rank_launcher_name
@@ -36,6 +37,17 @@ _NUMBER = re.compile(r"-np?|--n(proc|um|gpus)[\w-]*")  # an option whose value m
 
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
+    return _find_launcher(spec, plan, "the command")
+
+
+def launchers_in_script(spec: JobSpec, plan: LaunchPlan, script: str, text: str) -> Iterator[Diagnostic]:
+    """Yield a warning if the shell script that the command runs starts a launcher. text: the script's text"""
+    for found in _find_launcher(replace(spec, command=("bash", "-c", text)), plan, script):
+        yield replace(found, title=f"in {script}, {found.title}", severity=Severity.WARNING)
+
+
+def _find_launcher(spec: JobSpec, plan: LaunchPlan, where: str) -> Iterator[Diagnostic]:
+    """Yield JC3001. where: the command, or the name of the script that contains the launcher"""
     nodes, procs, command = plan.topology.nodes, plan.topology.procs, spec.command or ()
     launchers = ((rank_launcher_name(candidate), candidate) for candidate in program_words_of_commands(command))
     name, words = next((launcher for launcher in launchers if launcher[0]), ("", ()))
@@ -46,10 +58,10 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     if procs < 2:
         title = f"{name} would run separately on each of {nodes} nodes"
         because = "the launcher's options do not name the other nodes, so each node would train independently"
-    hint = _launcher_hint(name, command, procs, plan.topology.gpus)
+    hint = _launcher_hint(name, command, procs, plan.topology.gpus, where)
     if nodes < 2:
         alone = f"procs=1, so that {name} starts the ranks of the node"
-        hint = f"{hint}; or {alone}" if _script_and_arguments(command) else alone
+        hint = f"{hint}; or {alone}" if where != "the command" or _script_and_arguments(command) else alone
     yield Diagnostic("JC3001", title, because, hint, key="command", judgment=True)
 
 
@@ -67,12 +79,12 @@ def _may_know_other_nodes(spec: JobSpec, name: str, words: Sequence[str]) -> boo
     return all(any(map(form.fullmatch, launcher_words)) for form in forms)
 
 
-def _launcher_hint(name: str, command: Sequence[str], procs: int, gpus: int) -> str:
+def _launcher_hint(name: str, command: Sequence[str], procs: int, gpus: int, where: str) -> str:
     """Return a hint to run the program without the launcher, because jobc itself starts it on all nodes."""
     first = f"procs={gpus} " if procs < 2 <= gpus else ""
     if script := _script_and_arguments(command):
         return f"{first}-- {script}, because jobc starts the ranks"
-    return f"{first and first + 'and '}in the command, remove {name} and its options: jobc starts the ranks"
+    return f"{first and first + 'and '}in {where}, remove {name} and its options: jobc starts the ranks"
 
 
 def _script_and_arguments(command: Sequence[str]) -> str:

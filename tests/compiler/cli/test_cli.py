@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from jobc.compiler.cli import main
-from jobc.compiler.cli.arguments import VERBS
+from jobc.compiler.cli.arguments import VERBS, parse_arguments
 from jobc.compiler.cli.help import options_of_backend_verb, options_of_verb
 from jobc.compiler.emit.artifact import PROGRAM
 from jobc.compiler.plugins.registry import find_plugin
@@ -41,6 +41,10 @@ def test_one_experiment_compiles_for_all_backends_and_sizes_to_one_training(shel
     assert notes == {"backend local ignores hosts=node[1-8]"}, "what is left out is said"
     refused = shell.jobc("check", "--strict", "+experiment=opensora_k8s", "backend=local", "nodes=2", "hosts=a,b")
     assert refused.returncode == 1 and "error[JC4102 " in refused.stderr
+
+
+def test_a_config_name_may_end_in_yaml() -> None:
+    assert parse_arguments(["--config-name", "mine.yaml"]).config_name == "mine"
 
 
 def test_help_and_version_need_no_hydra(shell: Shell) -> None:

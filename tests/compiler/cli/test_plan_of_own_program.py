@@ -45,3 +45,16 @@ def test_what_is_unsaid_of_a_program_of_ones_own_is_noted_when_it_is_needed(
     assert not hint or f"= hint: {hint}, with" in said
     assert not plan("--strict", *words, *hint.split(), "--", "train.py")[2]
     assert "JC2130" not in plan(*words)[2], "the trainer reads its own defaults"
+
+
+def test_the_keys_to_add_are_printed_if_only_the_ranks_are_known(plan: Plan) -> None:
+    words = ("gpus=8", "backend=slurm")
+    status, printed, said = plan(*words, "--", "train.py")
+    table, _, facts = printed.partition("jobc knows nothing else")
+    assert status == 0 and "ranks" in table and not said, said
+    examples = [line.partition(": ")[2].split() for line in facts.splitlines()[1:]]
+    assert len(examples) == 3
+    for example in examples:
+        status, printed, said = plan(*words, *example, "--", "train.py")
+        assert status == 0 and "jobc knows nothing else" not in printed and "error" not in said, said
+    assert "jobc knows" not in plan(*words, "--format", "csv", "--", "train.py")[1]

@@ -16,6 +16,9 @@ import pytest
 
 from jobc.compiler import file_states, user_cache
 from jobc.compiler.cli import main, skip_unchanged
+from jobc.compiler.cli.compiling import check_script
+from jobc.compiler.pipeline.compile import compile_job
+from jobc.compiler.pipeline.types import CompileRequest
 from jobc.compiler.plugins import registry
 from jobc.prove import repeats
 
@@ -108,6 +111,24 @@ def test_warnings_are_printed_again(project: Path, capsys: pytest.CaptureFixture
     printed = capsys.readouterr()
     assert "JC5010" in printed.err
     assert skip_unchanged.reprint_if_unchanged(words) and capsys.readouterr() == printed
+
+
+def test_a_launcher_added_to_a_script_is_noticed(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["name=job", "procs=2", "--", "bash", "run.sh"]
+    Path("run.sh").write_text("python3 train.py\n")
+    assert skip_unchanged.compile_and_record(words, lambda: main(words)) == 0
+    assert skip_unchanged.reprint_if_unchanged(words) and capsys.readouterr().err == ""
+    Path("run.sh").write_text("# torchrun\nexec torchrun --nproc-per-node 2 train.py\n")
+    assert not skip_unchanged.reprint_if_unchanged(words)
+    assert skip_unchanged.compile_and_record(words, lambda: main(words)) == 0
+    assert "warning[JC3001 nested-launcher]: in run.sh, torchrun would run in each" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("text", "reported"), [("srun a.out", 1), ("echo 'torchrun x'", 0), ("x=$((", 0), ("", 0)])
+def test_only_commands_of_a_script_are_launchers(project: Path, text: str, reported: int) -> None:
+    Path("run.sh").write_text(text)
+    compiled = compile_job(CompileRequest(("procs=2",), ("./run.sh",)))
+    assert len(check_script(compiled, Path("artifacts"))) == reported
 
 
 def test_a_full_disk_behind_the_output_is_one_diagnostic(project: Path) -> None:

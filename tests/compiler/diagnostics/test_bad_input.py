@@ -52,12 +52,12 @@ LINES = [  # words, code, what the message says besides
     (
         ["backend=kubernetes", "backend.node_selector={pool: a3}"],
         "JC1105",
-        "backend.node_selector=[TEXT], with one text per item",
+        'backend.node_selector=["pool=gpu"]\', with one text per item',
     ),
     (
         ["backend=kubernetes", "image=x", "backend.tolerations=[{key: a}]"],
         "JC1202",
-        "backend.tolerations=[TEXT], with one text per item",
+        "backend.tolerations=[nvidia.com/gpu:NoSchedule], with one text per item",
     ),
     (["backend.bogus=1"], "JC1102", "known key: backend.detach"),
     (["profile.active=2"], "JC1102", "profile.steps=[5,6], the first and the last step"),

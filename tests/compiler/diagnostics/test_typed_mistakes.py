@@ -64,6 +64,15 @@ def hint(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
             """'command=["a.py","lr=${env.LR}"]' or 'command="[a.py,lr=${env.LR}]"', if it is text""",
         ),
         (["check", "mounts=[{kind: host, source: /c, target: /c}]"], "add read_only: VALUE to item mounts.0"),
+        (["check", "a/mine.yaml", "--", "train.py"], "--config-dir a --config-name mine"),
+        (
+            ["check", "backend=pdsh", "hosts=a", "backend.port=22"],
+            "remove backend.port=22, or backend=accelerate or backend=ssh",
+        ),
+        (
+            ["check", "mine.yml"],
+            "--config-dir . --config-name mine, after you rename the file to mine.yaml",
+        ),
     ],
 )
 def test_the_hint_is_what_was_meant(words: list[str], expected: str, capsys: pytest.CaptureFixture[str]) -> None:

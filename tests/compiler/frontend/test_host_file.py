@@ -60,6 +60,16 @@ def test_forms_of_a_file(content: str, hosts: str) -> None:
     assert text(compiled("hosts=@list", f"nodes={nodes}"), "hosts.txt").split() == hosts.split()
 
 
+@pytest.mark.parametrize("name", ["list.txt", "./hosts", "my/hostfile"])
+def test_a_file_without_an_at_sign_is_not_a_host(name: str) -> None:
+    Path("my").mkdir()
+    for file in ("list.txt", "hosts", "my/hostfile"):
+        Path(file).write_text(SEED)
+    title = f"hosts: '{name}' is a file, not a host list"
+    assert refused(f"hosts={name}") == [f"JC1202 command line: hosts={name}: {title}"]
+    assert compiled("hosts=other.txt")
+
+
 def test_excluded_hosts_are_passed_over_and_not_counted() -> None:
     Path("list").write_text("a\nb\nc\n")
     assert text(compiled("hosts=@list", "queue.exclude=a", "nodes=2"), "hosts.txt") == "b\nc\n"

@@ -38,6 +38,12 @@ def test_spec_yaml_has_the_names_that_the_user_chose() -> None:
     assert spec["env"] == {"END_": "1"} and spec["labels"] == {"by_": "me"}
 
 
+def test_spec_yaml_shows_options_of_the_backend_with_their_units() -> None:
+    job = compile_job(CompileRequest(("backend=kubernetes", "image=x", "backend.deadline=90m")))
+    (spec,) = (yaml.safe_load(file.text) for file in job.artifacts if file.path == "spec.yaml")
+    assert (spec["backend"]["deadline"], spec["backend"]["shm_limit"]) == ("1h30m", "16GiB")
+
+
 def test_an_own_script_leaves_unset_trainer_keys_out_of_spec_yaml() -> None:
     job = compile_job(CompileRequest(("backend=local", "optim.lr=0.1"), ("train.py",)))
     files = {file.path: file.text for file in job.artifacts}

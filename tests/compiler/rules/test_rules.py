@@ -41,8 +41,8 @@ ABOUT = {  # case, code -> why it is right that the job is told
     "skypilot/ssh_pool_infiniband_and_bucket JC4721": "it has no profile that names the pool",
     "skypilot/ssh_pool_with_disks_of_its_nodes JC4721": "it has no profile that names the pool",
     "skypilot/ssh_pool_with_folders_of_its_nodes JC4721": "it has no profile that names the pool",
-    "ssh/experiment_slurm_ddp JC4102": "its team says cpus and mem to Slurm",
-    "pdsh/experiment_slurm_ddp JC4102": "its team says cpus and mem to Slurm",
+    "ssh/experiment_slurm_ddp JC4102": "its team says mem to Slurm",
+    "pdsh/experiment_slurm_ddp JC4102": "its team says mem to Slurm",
     "kubernetes/own_script_alone JC4502": "it shows that runs without a volume end with their pods",
     **{f"skypilot/{case} JC4724": "its runs are on machines that SkyPilot deletes" for case in (
         "cloud_buckets_efa_and_shm", "code_from_git", "experiment_aorta", "experiment_audio_encoder",

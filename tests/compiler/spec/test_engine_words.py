@@ -56,6 +56,13 @@ def test_the_key_exists(key: str) -> None:
         ("torch_compile=true", "loop.compile=model"),
         ("use_spot=true", "backend=skypilot backend.use_spot=true"),
         ("pvc=claim", "kind: claim"),
+        ("mounts=[{kind: pvc, source: a, target: /a, read_only: true}]", "kind: claim"),
+        ("mounts=[{kind: shm, source: a, target: /a, read_only: true}]", "shm=8GiB"),
+        ("mounts=[{kind: hosts, source: a, target: /a, read_only: true}]", "kind: host in item mounts.0"),
+        ("mem=500", "mem=500GiB or mem=500MiB"),
+        ("mem=64000", "mem=64000MiB"),
+        ("shm=17179869184", "shm=16GiB"),
+        ("labels={a: ~/b}", """'labels={a: "~/b"}'"""),
     ],
 )
 def test_a_word_of_another_tool_leads_to_the_key_and_its_hint_helps(typed: str, hint: str) -> None:

@@ -1,5 +1,6 @@
 """`config` and `file_mounts` of the finished task: JC4709, JC4713, JC4715."""
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from posixpath import normpath
 
@@ -72,8 +73,10 @@ def check_relative_source(task: FinishedTask) -> Iterator[Diagnostic]:
             because = "SkyPilot reads each item of a list as a local path"
             hint = "a list of local paths only, or a single URL that is not in a list"
         else:
-            path = normpath(source)
             because = "SkyPilot resolves a relative path against its working directory, which is the run folder"
-            below = "a path that begins with / or ~/" if path == "." or path.startswith("..") else f"~/{path}"
-            hint = f"{below}, or a bucket URL"
+            target = key.removeprefix("backend.file_mounts.")
+            hint = "a path that begins with / or ~/, or a bucket URL"
+            if task.options.file_mounts.get(target) == source and not re.search(r"[^\w./-]", target + source):
+                override = f"""backend.file_mounts="{{{target}: '$PWD/{normpath(source)}'}}\""""
+                hint = f"an absolute path: {override}, or a bucket URL"
         yield Diagnostic("JC4709", f"{source!r} is not an absolute path", because, hint, key=key)
