@@ -210,6 +210,42 @@ def test_what_an_allocation_left_does_not_reach_srun() -> None:
     assert task_environment({**kept, **foreign}) == kept
 
 
+# ---- job.sbatch
+
+JOB_SBATCH = Path(__file__).parents[1] / "golden/slurm/two_nodes_of_two_gpus/expected/job.sbatch"
+
+
+@pytest.mark.parametrize(
+    ("environ", "command", "printed"),
+    [
+        ({}, "/x/job.sbatch", "SLURM_JOB_ID: not set: run sbatch job.sbatch\n"),  # bash job.sbatch
+        ({"SLURM_JOB_ID": "7"}, "(null)", "error: no ./jobctl: run sbatch job.sbatch, and do not move"),  # sbatch <…
+        ({"SLURM_JOB_ID": "7"}, "/moved/job.sbatch", "error: no /moved/jobctl: run sbatch job.sbatch, and do not move"),
+    ],
+)
+def test_a_wrong_start_of_job_sbatch_is_one_line(
+    tmp_path: Path, environ: Mapping[str, str], command: str, printed: str
+) -> None:
+    done = run_job_sbatch(tmp_path, f"echo '   Command={command}'", environ)
+    assert done.returncode != 0 and printed in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
+
+
+def test_the_signal_of_a_short_time_limit_does_not_kill_bash(tmp_path: Path) -> None:
+    script = f"kill -USR2 $(<{tmp_path}/pid); echo '   Command={tmp_path}/job.sbatch'"
+    (tmp_path / "jobctl").write_text("print('jobctl runs')\n")
+    assert run_job_sbatch(tmp_path, script, {"SLURM_JOB_ID": "7"}).stdout == "jobctl runs\n"
+
+
+def run_job_sbatch(folder: Path, scontrol: str, environ: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run job.sbatch as Slurm does, with its process ID in the file `pid`. scontrol: lines of a stand-in"""
+    (folder / "scontrol").write_text(f"#!/bin/bash\n{scontrol}\n")
+    (folder / "scontrol").chmod(0o755)
+    words = ["bash", "-c", f'echo $$ >{folder}/pid; exec bash "$0"', str(JOB_SBATCH)]
+    outer = {name: value for name, value in os.environ.items() if not name.startswith("SLURM_")}
+    environ = {**outer, "PATH": f"{folder}:{os.environ['PATH']}", **environ}
+    return subprocess.run(words, cwd=folder, env=environ, capture_output=True, text=True, check=False)
+
+
 # ---- requeue.py
 
 

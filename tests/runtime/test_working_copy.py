@@ -79,7 +79,15 @@ def test_the_copy_is_writable_for_a_user_who_is_not_root(job, repository):
 def test_caches_environments_and_secrets_are_not_linked(job, repository):
     ignored = {
         "linked": ["weights/w.pt", "tokenizer/t.json", "big.bin"],
-        "silent": ["__pycache__/a.pyc", ".cache/x", "node_modules/x", "x.egg-info/x", "build/x", ".env", "jobctl_source/x"],
+        "silent": [
+            "__pycache__/a.pyc",
+            ".cache/x",
+            "node_modules/x",
+            "x.egg-info/x",
+            "build/x",
+            ".env",
+            "jobctl_source/x",
+        ],
         "left out": ["venv/pyvenv.cfg", "site.pem", "my_secrets/token"],
     }
     (repository / ".gitignore").write_text("/*/\n*.bin\n*.pem\n.env\n")
