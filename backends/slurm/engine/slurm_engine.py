@@ -22,7 +22,7 @@ from ....runtime.engines.log_files import LogRequest
 from ....runtime.engines.new_run import NewRun, temporary_run
 from ....runtime.engines.print_logs import print_logs
 from ....runtime.engines.starting_engine import StartingEngine, parse_positive_number
-from ....runtime.exit_codes import CRASHED
+from ....runtime.exit_codes import CRASHED, PREEMPTED
 from ....runtime.node.node_start import exec_program, run_program
 from ....runtime.run_folder.run import Run, quote_shell_word
 from ....runtime.run_folder.run_secrets import delete_run_secrets, saved_secrets
@@ -143,12 +143,14 @@ class SlurmEngine(StartingEngine):
         first = run.first_failure()
         if first:
             return f"node {first['node']}: {first['reason']}"
+        path = _newest_job_record(run)
+        keys = {} if path is None else read_keys(path)
+        why = keys.get("reason", "")
         if self.job.nodes == 1:
             for node in run.nodes():
                 if node.number == 0 and node.attempt == run.attempt and node.reason:
-                    return node.reason
-        path = _newest_job_record(run)
-        why = "" if path is None else read_keys(path).get("reason", "")
+                    is_early = number_or_none(keys.get("exit", "")) == PREEMPTED and ": killed, " not in node.reason
+                    return why if is_early else node.reason
         if (run.path / "exit" / str(run.attempt)).is_dir() and run.ended_node_count() < self.job.nodes:
             why += "; not every node recorded an exit code: see logs/slurm-*.log"
         return why
