@@ -40,6 +40,7 @@ from .submission import (
     dependency_option,
     rejection_failure,
     require_client,
+    require_known_jobs,
     sbatch_environment,
 )
 
@@ -132,7 +133,7 @@ class SlurmEngine(StartingEngine):
             return State("stopped", f"stopped by jobctl stop before it started, job {job_id}", None, why)
         if state == "CANCELLED" and code == 75:
             text = f"job {job_id} was cancelled by hand after it saved; resume with jobctl submit --resume {run.id}"
-            return State("preempted", text, code, why)
+            return State("stopped early", text, code, why)
         if code is not None:
             return state_of_ended_run(run, code, why)
         suffix = f" as {state}" if state else ""
@@ -215,6 +216,7 @@ class SlurmEngine(StartingEngine):
         if options.how == "here" and not os.environ.get("SLURM_JOB_ID"):
             raise Failure("this shell is not in an allocation", "run salloc first, or omit --here", 2)
         require_client()
+        require_known_jobs(self, options.after, self._environment)
         run = self.job.runs / (options.run_id or ".")
         is_again = os.environ.get("SLURM_RESTART_COUNT", "0") not in ("", "0")
         if options.how != "only-prepare" or not (options.run_id and is_again and is_complete_run(run)):
@@ -267,6 +269,7 @@ class SlurmEngine(StartingEngine):
         if words:
             raise Failure(f"{words[0]} needs --point", "jobctl submit --help", 2)
         require_client()
+        require_known_jobs(self, options.after, self._environment)
         from .job_array import start_array  # packed only into a sweep's jobctl
 
         return start_array(sweep, self._queue, options)
