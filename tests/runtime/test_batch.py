@@ -125,7 +125,7 @@ def test_a_run_that_is_not_requeued_says_why_and_how_to_resume_it(
     bed.client("scontrol", f"echo '{shown}'")
     bed.tasks(ENDED.replace("exit/0", f"exit/{restarts}").replace("CODE", code))
     status, printed = bed(SLURM_RESTART_COUNT=restarts)
-    reason = reason.format("because of lifecycle.max_requeues=1")
+    reason = reason.format("because lifecycle.max_requeues=1 is used up")
     assert status == int(code) and f"jobc: {reason}\njobc: resume with: {bed.run}/artifact/" in printed, printed
     assert bed.recorded(int(restarts)) == (code, reason)
 

@@ -279,7 +279,8 @@ class BatchAttempt:
             return self._record_and_return_code(CRASHED, self._groups.failure)
         if self.is_here or code not in (PREEMPTED, PEER_LOST):
             return self._record_and_return_code(code, MEANING[code])
-        why = "" if has_left or cause == "cancelled" else f", because of lifecycle.max_requeues={most}"
+        limit = f", because lifecycle.max_requeues={most}{' is used up' * (most > 0)}"
+        why = "" if has_left or cause == "cancelled" else limit
         reason = f"{cause}; not requeued{', because Slurm rejects the requeue' if start else why}"
         self._print_to_log(reason)
         self._print_to_log(f"resume with: {self.engine.resume(self.run)}")
