@@ -15,8 +15,17 @@ from ..emit.artifact import PROGRAM
 from ..emit.job_json import JOB
 
 BY_NAME = ("status", "logs", "watch", "stop")  # a job name selects the newest run, or the live one for stop
+OPTIONS_WITH_VALUE = ("--run", "--node", "--rank", "--tail", "--format", "--point")  # of the commands in BY_NAME
 OWN_ONLY = (*BY_NAME, "clean")
 ZIP_END_BYTES = 22  # the end of central directory record, without a comment
+
+
+def move_names_first(command: str, words: Sequence[str]) -> Sequence[str]:
+    """Move options before the first name to the end, as in `jobc logs -f NAME`, for the commands in BY_NAME."""
+    previous = ["", *words]
+    names = [n for n, word in enumerate(words) if word[:1] != "-" and previous[n] not in OPTIONS_WITH_VALUE]
+    first = names[0] if names and command in BY_NAME else 0
+    return [*words[first:], *words[:first]]
 
 
 def find_named_artifacts(command: str, words: Sequence[str]) -> tuple[list[Path], list[str]]:

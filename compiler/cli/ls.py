@@ -90,6 +90,7 @@ def _parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--format", choices=("text", "json"), default="text")
     options = parser.parse_intermixed_args(argv)
     options.states = options.state.split(",") if options.state is not None else RECORDED_STATES
+    options.states = ["stopped early" if state == "preempted" else state for state in options.states]
     for state in options.states:
         if state not in RECORDED_STATES:
             raise Failure(

@@ -15,7 +15,7 @@ from ...runtime.run_folder.run import Run
 from ...runtime.verbs.run_rows import MOST_FILES, RunRow, format_age, format_size, measure_disk_use
 
 RECORDED_STATES = (  # states that `jobc ls` prints, explained in tools/pages/ls.py
-    "not started", "submitted", "live", "stopping", "done", "stopped", "preempted", "failed", "of another user",
+    "not started", "submitted", "live", "stopping", "done", "stopped", "stopped early", "failed", "of another user",
     "incomplete", "other layout",
 )  # fmt: skip
 INCOMPLETE = State("incomplete", "jobctl submit was killed while it created the run, or is still running")

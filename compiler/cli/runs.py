@@ -22,7 +22,7 @@ from ...runtime.system.untrusted_files import parse_json
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..emit.artifact import PROGRAM
 from .arguments import Arguments
-from .find_artifacts import find_named_artifacts
+from .find_artifacts import find_named_artifacts, move_names_first
 from .reporting import NO_READER, report_diagnostics
 from .terminal import has_reader, print_json, print_lines
 
@@ -64,7 +64,7 @@ def _example_note(uses_trainer: bool, arguments: Arguments) -> list[str]:
 
 def watch_command(arguments: Arguments) -> int:
     """Run jobc watch DIR [--run ID]: print a run's log from its beginning, with a live line."""
-    directories, words = find_named_artifacts("watch", arguments.words)
+    directories, words = find_named_artifacts("watch", move_names_first("watch", arguments.words))
     if len(directories) > 1:
         raise _single_run_error("jobc watch follows", "watch", directories[0])
     return run_forwarding_signals([str(directories[0] / PROGRAM), "logs", *words, "--follow"])
@@ -72,7 +72,8 @@ def watch_command(arguments: Arguments) -> int:
 
 def verb_command(arguments: Arguments) -> int:
     """Run jobc VERB DIR …: call DIR/jobctl VERB with the other words, with exec if there is a single DIR."""
-    directories, words = find_named_artifacts(arguments.command, arguments.words)
+    names = move_names_first(arguments.command, arguments.words)
+    directories, words = find_named_artifacts(arguments.command, names)
     words += ("--", *arguments.rest) if arguments.rest is not None else ()
     commands = [[str(directory / PROGRAM), arguments.command, *words] for directory in directories]
     if len(commands) == 1:
@@ -82,7 +83,7 @@ def verb_command(arguments: Arguments) -> int:
     if "--format=json" in words or ("--format", "json") in pairwise(words):
         return _print_one_document(commands)
     code = 0
-    for word, command in zip(arguments.words, commands, strict=False):
+    for word, command in zip(names, commands, strict=False):
         print_lines(f"==> {word} <==", flush=True)
         code = max(code, subprocess.run(command, check=False).returncode)
     return code

@@ -38,7 +38,7 @@ ASK_S = 60  # timeout of an engine's client
 class State(NamedTuple):
     """The state of a run.
 
-    name: not started, queued, starting, live, stopping, done, stopped, preempted, failed, gone or unknown.
+    name: not started, queued, starting, live, stopping, done, stopped, stopped early, failed, gone or unknown.
     text: a readable description of the state.
     exit_code: the job's exit code, once it has ended.
     reason: why it ended this way, or why its state is unknown.
@@ -347,7 +347,7 @@ def state_of_ended_run(run: Run, code: int | None, reason: str = "") -> State:
     if code == DONE:
         return State("done", "done (exit 0)", code, reason)
     if code == PREEMPTED:
-        return State("preempted", "stopped early (exit 75)", code, reason)
+        return State("stopped early", "stopped early (exit 75)", code, reason)
     meaning = "unknown: unknown" if code is None else f"{code}: {MEANING.get(code, 'unknown')}"
     return State("failed", f"failed (exit {meaning})", code, reason)
 

@@ -99,12 +99,13 @@ def _is_long_silent(run: Run, node: NodeState) -> bool:
 
 
 class RunWatch:
-    """Watches one job's runs. engine, runs: as of the last query"""
+    """Watches one job's runs. engine, runs, states: as of the last query"""
 
     def __init__(self, engine: Engine, runs: Sequence[Run], is_patient: bool = False) -> None:
         """is_patient: whether to wait for an engine that has never responded"""
         self.engine, self.runs = engine, list(runs)
         self._has_answered, self._is_silent = is_patient, False
+        self.states: list[State] = []
 
     def is_live(self) -> bool:
         return bool(self.live_runs())
@@ -112,14 +113,14 @@ class RunWatch:
     def live_runs(self) -> list[Run]:
         """Return the runs that are live. Raises Failure if the engine has never responded, unless is_patient."""
         self.engine, self.runs = self.engine.query_again(self.runs)
-        states = [(run, self.engine.state(run)) for run in self.runs]
-        silence = next((state.reason or state.text for _, state in states if state.name == "unknown"), "")
+        self.states = [self.engine.state(run) for run in self.runs]
+        silence = next((state.reason or state.text for state in self.states if state.name == "unknown"), "")
         if silence and not self._has_answered:
             raise Failure(silence, "try again when the engine responds")
         if silence and not self._is_silent:
             print(f"{silence}; asking again", file=sys.stderr, flush=True)
         self._has_answered, self._is_silent = True, bool(silence)
-        return [run for run, state in states if state.is_live]
+        return [run for run, state in zip(self.runs, self.states, strict=True) if state.is_live]
 
     def wait_until_ended(self, longest_s: float, pause_s: float) -> list[Run]:
         """Wait at most longest_s until all runs have ended. Return the runs that are still live."""

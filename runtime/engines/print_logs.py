@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 from ..run_folder.run import Run
 from ..system.failure import Failure
+from ..system.text import one_line
 from .engine import Engine
 from .live_runs import RunWatch
 from .log_files import LogRequest, RequestedLogs, print_first_failure
@@ -49,11 +51,15 @@ def _print_until_ended(watch: RunWatch, files: RequestedLogs, names: str, reques
     engine, run = watch.engine, watch.runs[0]
     seen: list[dict[str, int]] = []  # sizes, oldest first
     held_ticks = HELD_TICKS if files.is_merged else 0
-    shown_attempt, failed_ticks = None, 0
+    shown_attempt, failed_ticks, state = None, 0, ""
     asked_at = time.monotonic()
     engine.fetch(names, [run])
     _skip_old_lines(files, run, request)
     while True:
+        if watch.states[0].text != state:
+            state = watch.states[0].text
+            if watch.states[0].name == "queued":
+                print(one_line(state), file=sys.stderr, flush=True)
         if time.monotonic() - asked_at >= engine.live_every_s:
             engine.fetch(names, [run])
             if not watch.is_live():

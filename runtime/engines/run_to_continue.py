@@ -36,8 +36,9 @@ def find_run_to_continue(place: Place, engine: Engine, named: str) -> Run:
     if state.name == "unknown":
         raise Failure(state.reason or state.text, "try again when the engine responds")
     if state.is_live:
-        title = f"run {run.id} is live{run.describe_remote_node()}"
-        raise Failure(title, "stop the run with jobctl stop, or start a new run with jobctl submit without --resume")
+        title = f"run {run.id} is {state.name}{run.describe_remote_node()}"
+        hint = "stop the run with jobctl stop, or start a new run with jobctl submit without --resume"
+        raise Failure(title, "the run starts by itself when nodes are free" if state.name == "queued" else hint)
     _require_same_identity(place, run)
     if state.name == "done":
         print(f"run {run.id} is done: attempt {(run.attempt or 0) + 1} runs the program again")

@@ -20,7 +20,7 @@ from .artifact_location import is_complete_run, require_own_run
 from .engine import Engine, State
 
 SUBMIT = "state/submit"  # in a sweep's run: the process that starts one point after another
-_WORST_FIRST = ("failed", "gone", "preempted", "stopped", "not started", "of another user")
+_WORST_FIRST = ("failed", "gone", "stopped early", "stopped", "not started", "of another user")
 
 
 class PointRun(NamedTuple):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import time
 from collections.abc import Mapping
@@ -46,11 +47,19 @@ def main(argv: list[str]) -> int:
     with contextlib.suppress(NodeFailure):
         environ["JOBC_NODES"] = str(NodeSettings.read(artifact).nodes)
         environ.update(node_and_run_variables(artifact, [rank, payload], environ))
-    return record_and_print_failure(environ, payload, _setup_failure(status, command, line))
+    return record_and_print_failure(environ, payload, _setup_failure(status, command, line, artifact / "launch.sh"))
 
 
-def _setup_failure(status: str, command: str, line: str) -> NodeFailure:
+def _setup_failure(status: str, command: str, line: str, script: Path) -> NodeFailure:
+    """Return the Failure for a line of launch.sh (`script`)."""
     host = os.uname().nodename
+    if "/init/bash" in command and "${MODULESHOME" in command:  # a line that jobc adds before the first `module …`
+        initializer = os.environ.get("MODULESHOME") or "/usr/share/modules"
+        title = f"environment modules are not installed on {host} (no {initializer}/init/bash)"
+        with contextlib.suppress(OSError):
+            needed = re.search("^module .*", script.read_text(errors="replace"), re.MULTILINE)
+            title += f", needed by {needed[0]}" if needed else ""
+        return NodeFailure(DATA_BROKEN, title, "install Lmod there, set MODULESHOME, or load no modules")
     if command == "exit" and status == "2":
         title = "setup: a line is not valid bash, or calls exit 2"
         return NodeFailure(DATA_BROKEN, title, "the message above names the line; fix the `setup` key")
@@ -65,10 +74,11 @@ def _setup_failure(status: str, command: str, line: str) -> NodeFailure:
     if command.startswith("cd "):
         hint = "with container.workdir=null, the ranks start in the code folder"
         return NodeFailure(DATA_BROKEN, "container.workdir does not exist in the container", hint)
-    script = command[2:].strip("'") if command.startswith(". ") else ""
-    if script and not os.access(script, os.R_OK):
+    activate = command[2:].strip("'") if command.startswith(". ") else ""
+    if activate and not os.access(activate, os.R_OK):
         hint = "create the environment there, or choose another with python and python.path"
-        return NodeFailure(DATA_BROKEN, f"no {script} in {os.getcwd()}", hint)
+        where = f"on {host}" if os.path.isabs(activate) else f"in {os.getcwd()}"
+        return NodeFailure(DATA_BROKEN, f"no {activate} {where}", hint)
     title = f"setting up the environment failed (exit {status}): {command}"
     return NodeFailure(DATA_BROKEN, title, "try that line in a fresh shell")
 

@@ -23,6 +23,7 @@ NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 RESERVED_BYTES = 4096  # one block on most file systems
 PROGRESS = "state/progress"  # where attempt_counter.py counts the starts that completed no new step
 COMMANDS = "state/commands"  # how many commands of a job with `then` have ended (then.py)
+REQUEUES = "JOBC_REQUEUES"  # set if the batch job that runs the ranks decides whether to requeue them, and prints that
 REACHED = "state/reached"  # last step of earlier attempts whose metrics are not in this folder
 
 

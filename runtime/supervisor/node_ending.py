@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import time
@@ -11,7 +12,14 @@ from typing import TYPE_CHECKING
 
 from .. import exit_codes
 from ..run_folder.run import quote_shell_word
-from ..run_folder.run_folder import RunFolder, parse_count, read_small_file, release_reserved_file, write_small_file
+from ..run_folder.run_folder import (
+    REQUEUES,
+    RunFolder,
+    parse_count,
+    read_small_file,
+    release_reserved_file,
+    write_small_file,
+)
 from ..system.processes import SignalQueue
 from .peers import GOODBYE_S
 from .verdict import LATE, MOST_LINES, RankEnd, Verdict, judge_node, read_attempt_log, read_log_tail
@@ -215,6 +223,8 @@ class NodeEnding:
         command = keys.get("command", "")
         has_progress = self.run_folder.ended_commands_file.exists() or any(self.run_folder.checkpoints.glob("step_*"))
         if not RESUME_COMMAND.fullmatch(command):
+            return ""
+        if code in (exit_codes.PREEMPTED, exit_codes.PEER_LOST) and os.environ.get(REQUEUES):
             return ""
         if code in CAN_GO_ON or (code == exit_codes.CRASHED and has_progress):
             return f"resume with: {command}"

@@ -71,7 +71,8 @@ def test_a_job_is_queued_with_its_run_folder_and_recorded(project: Project, arti
     run = project.folder / "runs/job/a"
     assert code == 0 and f"run a in {run}, job 17\n  follow: {run}/artifact/0/jobctl logs --follow\n" in said, said
     words = f"--dependency=afterok:7,afterok:12,singleton --chdir={run} --output={run}/logs/slurm-%j.log"
-    assert project.asked()[0] == f"sbatch --parsable {words} {run}/artifact/0/job.sbatch {run} 0"
+    sbatch = f"sbatch --parsable {words} {run}/artifact/0/job.sbatch {run} 0"
+    assert project.asked()[:2] == ["scontrol show job 12", sbatch]
     assert (run / "state/job_0").read_text() == "job_id=17\n" and (run / "state/resume").exists()
     (secret,) = project.folder.glob(".jobc/secrets/a-*/T")
     assert secret.read_text() == "abc"

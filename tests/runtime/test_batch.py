@@ -92,16 +92,65 @@ def test_a_restarted_job_is_the_next_attempt_with_the_same_artifact(bed: Bed) ->
 
 def test_the_signal_before_the_time_limit_goes_to_the_tasks_and_the_job_is_requeued(bed: Bed) -> None:
     bed.client("scancel", f"touch {bed.folder}/told")
-    bed.tasks(
-        f"touch $JOBC_RUN_DIR/up; until [ -e {bed.folder}/told ]; do sleep 0.05; done; {ENDED.replace('CODE', '75')}"
-    )
+    bed.client("scontrol", f"echo '{RUNNING} RunTime=00:01:40 TimeLimit=00:02:00 TimeMin=N/A'")
+    until_told = f"until [ -e {bed.folder}/told ]; do sleep 0.05; done"
+    bed.tasks(f"echo $JOBC_REQUEUES >$JOBC_RUN_DIR/up; {until_told}; {ENDED.replace('CODE', '75')}")
+    (bed.run / "logs").mkdir()
+    (bed.run / "logs/node_00.log").write_text("jobc: exit 75: stopped early\n")
     job = bed.start()
     bed.wait_for("up")
     job.send_signal(signal.SIGUSR2)
-    assert "jobc: the time limit is near" in job.communicate(timeout=20)[0] and job.returncode == 75
+    printed = job.communicate(timeout=20)[0]
+    assert "jobc: the time limit is near" in printed and job.returncode == 75
     clients = ["scontrol show job 7", "scancel --signal=TERM 7", "scontrol show job 7", "scontrol requeue 7"]
     assert bed.asked()[2:] == clients
-    assert bed.recorded() == ("", "exit 75: stopped early; requeued")
+    reason = "time limit of 00:02:00 reached; requeued (1 of at most 1 times)"
+    assert bed.recorded() == ("", reason) and (bed.run / "up").read_text() == "yes\n"
+    line = f"jobc: {reason}: attempt 1 starts by itself\n"
+    assert printed.endswith(line) and (bed.run / "logs/node_00.log").read_text().endswith(f"early\n{line}")
+
+
+@pytest.mark.parametrize(
+    ("shown", "restarts", "code", "reason"),
+    [
+        (RUNNING.replace("0", "1"), "1", "69", "lost another rank, its network link or storage; not requeued, {}"),
+        (RUNNING.replace("None", "2026-01-01T00:00:00").replace("=0", "=1"), "1", "75", "preempted; not requeued, {}"),
+        (RUNNING, "0", "75", "stopped early; not requeued"),  # the script itself exits with 75
+        (RUNNING.replace("RUNNING", "COMPLETING"), "0", "75", "stopped early; not requeued"),
+    ],
+)
+def test_a_run_that_is_not_requeued_says_why_and_how_to_resume_it(
+    bed: Bed, shown: str, restarts: str, code: str, reason: str
+) -> None:
+    bed.client("scontrol", f"echo '{shown}'")
+    bed.tasks(ENDED.replace("exit/0", f"exit/{restarts}").replace("CODE", code))
+    status, printed = bed(SLURM_RESTART_COUNT=restarts)
+    reason = reason.format("because lifecycle.max_requeues=1 is used up")
+    assert status == int(code) and f"jobc: {reason}\njobc: resume with: {bed.run}/artifact/" in printed, printed
+    assert bed.recorded(int(restarts)) == (code, reason)
+
+
+def test_a_requeue_that_slurm_rejects_is_reported(bed: Bed) -> None:
+    bed.client("scontrol", f"echo '{RUNNING}'; [[ $1 != requeue ]]")
+    bed.tasks(ENDED.replace("CODE", "69"))
+    code, printed = bed()
+    assert code == 69 and "; not requeued, because Slurm rejects the requeue\njobc: resume with: " in printed, printed
+
+
+@pytest.mark.parametrize(
+    ("nodes", "words", "code", "line"),
+    [
+        ("3", (), 0, "warning: the allocation has 3 nodes, but this job needs 2: the others are idle"),
+        ("1", (), 65, "error: the allocation has 1 node, but this job needs 2\n  hint: the artifact may have been"),
+        ("1", ("here",), 65, "error: the allocation has 1 node, but this job needs 2\n  hint: run salloc with"),
+        ("3", ("here",), 0, ""),
+    ],
+)
+def test_an_allocation_of_another_size_is_reported(
+    bed: Bed, nodes: str, words: tuple[str, ...], code: int, line: str
+) -> None:
+    status, printed = bed(str(bed.run), "0", *words, SLURM_JOB_NUM_NODES=nodes)
+    assert status == code and (printed.startswith(line) if line else not printed), printed
 
 
 def test_a_time_limit_shorter_than_the_notice_does_not_stop_the_ranks_at_once(tmp_path: Path) -> None:
@@ -134,6 +183,7 @@ def test_the_time_limit_is_read_as_slurm_shows_it(shown: str, limit_s: int | Non
 
 
 def test_scancel_by_hand_requeues_nothing(bed: Bed) -> None:
+    bed.client("scontrol", f"echo '{RUNNING.replace('RUNNING', 'COMPLETING')}'")
     bed.tasks(
         f"touch $JOBC_RUN_DIR/up; until [ -e $JOBC_RUN_DIR/end ]; do sleep 0.05; done; {ENDED.replace('CODE', '75')}"
     )
@@ -142,7 +192,7 @@ def test_scancel_by_hand_requeues_nothing(bed: Bed) -> None:
     job.send_signal(signal.SIGTERM)  # Slurm itself signals the tasks
     (bed.run / "end").touch()
     assert job.wait(20) == 75
-    assert bed.asked()[2:] == ["scontrol show job 7"] and bed.recorded() == ("75", "stopped early")
+    assert bed.asked()[2:] == ["scontrol show job 7"] and bed.recorded() == ("75", "cancelled; not requeued")
 
 
 def test_in_the_allocation_of_a_user_only_the_step_is_signalled(bed: Bed) -> None:
@@ -208,6 +258,42 @@ def test_what_an_allocation_left_does_not_reach_srun() -> None:
     kept = {"SLURM_JOB_ID": "7", "JOBC_RUN_ROOT": "/runs", "PATH": "/bin"}
     foreign = {"SLURM_MEM_BIND_LIST": "1", "SLURM_TRES_PER_TASK": "cpu:2", "SRUN_CPUS_PER_TASK": "1", "LOCAL_RANK": "1"}
     assert task_environment({**kept, **foreign}) == kept
+
+
+# ---- job.sbatch
+
+JOB_SBATCH = Path(__file__).parents[1] / "golden/slurm/two_nodes_of_two_gpus/expected/job.sbatch"
+
+
+@pytest.mark.parametrize(
+    ("environ", "command", "printed"),
+    [
+        ({}, "/x/job.sbatch", "SLURM_JOB_ID: not set: run sbatch job.sbatch\n"),  # bash job.sbatch
+        ({"SLURM_JOB_ID": "7"}, "(null)", "error: no ./jobctl: run sbatch job.sbatch, and do not move"),  # sbatch <…
+        ({"SLURM_JOB_ID": "7"}, "/moved/job.sbatch", "error: no /moved/jobctl: run sbatch job.sbatch, and do not move"),
+    ],
+)
+def test_a_wrong_start_of_job_sbatch_is_one_line(
+    tmp_path: Path, environ: Mapping[str, str], command: str, printed: str
+) -> None:
+    done = run_job_sbatch(tmp_path, f"echo '   Command={command}'", environ)
+    assert done.returncode != 0 and printed in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
+
+
+def test_the_signal_of_a_short_time_limit_does_not_kill_bash(tmp_path: Path) -> None:
+    script = f"kill -USR2 $(<{tmp_path}/pid); echo '   Command={tmp_path}/job.sbatch'"
+    (tmp_path / "jobctl").write_text("print('jobctl runs')\n")
+    assert run_job_sbatch(tmp_path, script, {"SLURM_JOB_ID": "7"}).stdout == "jobctl runs\n"
+
+
+def run_job_sbatch(folder: Path, scontrol: str, environ: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run job.sbatch as Slurm does, with its process ID in the file `pid`. scontrol: lines of a stand-in"""
+    (folder / "scontrol").write_text(f"#!/bin/bash\n{scontrol}\n")
+    (folder / "scontrol").chmod(0o755)
+    words = ["bash", "-c", f'echo $$ >{folder}/pid; exec bash "$0"', str(JOB_SBATCH)]
+    outer = {name: value for name, value in os.environ.items() if not name.startswith("SLURM_")}
+    environ = {**outer, "PATH": f"{folder}:{os.environ['PATH']}", **environ}
+    return subprocess.run(words, cwd=folder, env=environ, capture_output=True, text=True, check=False)
 
 
 # ---- requeue.py

@@ -156,6 +156,14 @@ def test_the_last_line_says_how_to_go_on(tmp_path, code, reason, line):
     assert NodeEnding._resume_line(SimpleNamespace(run_folder=run), code, reason) == line
 
 
+@pytest.mark.parametrize(("code", "has_line"), [(75, False), (69, False), (130, True)])
+def test_a_job_that_may_be_requeued_prints_no_command_to_resume_it(tmp_path, monkeypatch, code, has_line):
+    run = RunFolder(tmp_path, 0)
+    write_small_file(run.resume_command, keys={"command": "jobctl submit --resume r"})
+    monkeypatch.setenv("JOBC_REQUEUES", "yes")
+    assert bool(NodeEnding._resume_line(SimpleNamespace(run_folder=run), code, "")) == has_line
+
+
 @pytest.mark.parametrize(("other", "line"), [(1, "resume with: jobctl submit --resume r --new-code"), (65, "")])
 def test_a_failure_of_another_node_counts_for_the_last_line(tmp_path, other, line):
     run = RunFolder(tmp_path, 0)

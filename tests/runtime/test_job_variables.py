@@ -95,7 +95,7 @@ def test_the_head_is_the_first_host_of_slurms_list(nodes: str, expected: str) ->
 
 def test_tasks_that_slurm_has_spread_otherwise_are_refused(tmp_path: Path) -> None:
     artifact, wanted = copied(tmp_path / "a", "launcher=srun"), {**TASK, "JOBC_STEP_TASKS": "2(x2)"}
-    with pytest.raises(NodeFailure, match=r"^the allocation has room for 3,1 tasks, but this job needs 2"):
+    with pytest.raises(NodeFailure, match=r"^the allocation has room for 3,1 tasks per node, but this job needs 2"):
         job_variables({**wanted, "SLURM_STEP_TASKS_PER_NODE": "3,1"}, artifact, "0")
     job_variables({**TASK, "SLURM_STEP_TASKS_PER_NODE": "1(x2)"}, artifact, "0")  # of a trial: one for each node
     job_variables(wanted, artifact, "0")

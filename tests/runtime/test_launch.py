@@ -215,6 +215,7 @@ def test_preflight_and_shells_record_nothing(tmp_path: Path) -> None:
     [
         (("1", "module load cuda"), "setting up the environment failed (exit 1): module load cuda"),
         (("1", ". .venv/bin/activate"), "no .venv/bin/activate in "),
+        (("1", ". /no/venv/bin/activate"), f"no /no/venv/bin/activate on {os.uname().nodename}\n"),
         (("127", "python3.13"), "python not found: python3.13"),
         (("127", "/no/such/python"), "python not found: /no/such/python"),
         (("3", "false", "40"), "setup failed (exit 3): false"),
@@ -234,6 +235,16 @@ def test_the_line_of_launch_sh_that_failed_is_explained(
     assert capsys.readouterr().err.startswith(f"error: {title}")
     assert node_failure.main(["0", "preflight", *arguments]) == 0
     assert capsys.readouterr().out.startswith("FAIL\tenvironment\t" + title.strip())
+
+
+def test_a_node_without_environment_modules_is_reported_with_the_line_that_needs_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MODULESHOME", "/no")
+    (tmp_path / "launch.sh").write_text("set -e\nmodule load cuda/99\nmodule load gcc\n")
+    assert node_failure.main(["0", "check", "1", '. "${MODULESHOME:-/usr/share/modules}/init/bash"', "40"]) == 65
+    why = f"environment modules are not installed on {os.uname().nodename} (no /no/init/bash)"
+    assert capsys.readouterr().err.startswith(f"error: {why}, needed by module load cuda/99\n  hint: ")
 
 
 def test_a_failure_before_the_variables_are_set_is_the_first_one_of_the_attempt(

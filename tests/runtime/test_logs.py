@@ -28,6 +28,7 @@ from jobc.runtime.verbs import logs as verb
 
 from .sample_runs import ReplyingSlurm, make_job, make_run
 
+CapText = pytest.CaptureFixture[str]
 CapBytes = pytest.CaptureFixture[bytes]
 NO_LOGS = Path("/nonexistent/logs")
 
@@ -272,6 +273,14 @@ def test_following_prints_all_and_ends_with_the_run(logs: Path, capfdbinary: Cap
     say(logs, 1, 101, "b")
     assert print_logs(scripted(logs, *[LIVE] * 9, nodes=2), Run(logs.parent), LogRequest(follow=True)) == 0
     assert capfdbinary.readouterr().out == b"node 0  | a\nnode 1  | b\n"
+
+
+def test_following_a_queued_run_prints_what_it_waits_for_when_that_changes(logs: Path, capfd: CapText) -> None:
+    first, second = (State("queued", f"queued as job 7: {why}") for why in ("waiting for nodes", "next\x1b in line"))
+    states = [first, first, second, LIVE, State("unknown", "unknown", None, "timeout"), LIVE, first, LIVE]
+    print_logs(scripted(logs, *states), Run(logs.parent), LogRequest(follow=True))
+    lines = [line for line in capfd.readouterr().err.splitlines() if line.startswith("queued")]
+    assert lines == [first.text, "queued as job 7: next in line", first.text]
 
 
 @pytest.mark.parametrize("lives", [0, 9])

@@ -67,7 +67,7 @@ def test_the_json_has_the_documented_keys_and_states(tmp_path: Path, capsys: pyt
         ({"state__node_00": node(attempt=0)}, "local", 1, "live"),
         ({"state__node_00": node(attempt=0), "control__STOP": ""}, "local", 1, "stopping"),
         ({"state__node_00": node(**ENDED, exit=0), "control__STOP": ""}, "local", 1, "stopped"),
-        ({"state__node_00": node(**ENDED, exit=75)}, "local", 1, "preempted"),
+        ({"state__node_00": node(**ENDED, exit=75)}, "local", 1, "stopped early"),
         ({"state__node_00": node(start_ticks=1, attempt=0)}, "local", 1, "failed"),
         ({"state__job_0": "job_id=7\n"}, "slurm", 2, "submitted"),
         ({"state__job_0": "job_id=7\n", "control__STOP": ""}, "slurm", 2, "stopped"),
@@ -108,6 +108,9 @@ def test_the_newest_run_is_first_and_options_select(tmp_path: Path, capsys: pyte
         "r2",
         "r1",
     ]
+    make_run(tmp_path, "r3", state__node_00=node(**ENDED, exit=75))
+    assert [row["run"] for row in listed(capsys, root, "--state", "preempted")] == ["r3"]
+    assert [row["run"] for row in listed(capsys, root, "--state", "stopped early")] == ["r3"]
     assert list_runs_of_all_jobs([root, "--state", "live"], []) == 0
     assert capsys.readouterr().err == f"no matching runs in {root}\n"
 

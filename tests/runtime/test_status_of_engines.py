@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,14 @@ from jobc.backends.kubernetes.engine.pods import why_pod_is_waiting
 from jobc.backends.skypilot.engine.parse_output import first_failure_reason
 from jobc.backends.skypilot.engine.skypilot_engine import SkypilotEngine
 from jobc.backends.slurm.engine.slurm_engine import why_job_is_pending
+from jobc.backends.slurm.engine.submission import require_known_jobs
 from jobc.runtime.engines.engine import Answer, Engine, State
 from jobc.runtime.run_folder.run import Run
 from jobc.runtime.system.failure import Failure
 from jobc.runtime.system.values import read_keys
 from jobc.runtime.verbs import status
 
-from .sample_runs import RECORD, kubernetes, make_job, make_run, pod, slurm
+from .sample_runs import RECORD, kubernetes, make_job, make_run, node, pod, slurm
 
 
 def lines(engine: Engine, run: Run) -> list[str]:
@@ -76,6 +78,31 @@ def test_squeue_gets_no_option_from_a_record(tmp_path: Path, forged: str) -> Non
     engine.reply = lambda words: pytest.fail(f"asked {words}")
     engine.query_runs([run])
     assert engine.state(run).name == "failed"
+
+
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [
+        ("ended by SIGTERM, as requested", "time limit reached; not requeued"),
+        ("rank 0: killed, because it did not exit in time", "rank 0: killed, because it did not exit in time"),
+    ],
+)
+def test_the_reason_of_a_slurm_run_that_stopped_early_is_that_of_its_job(
+    tmp_path: Path, reason: str, expected: str
+) -> None:
+    record = "job_id=7\nexit=75\nreason=time limit reached; not requeued\n"
+    run = make_run(tmp_path, state__job_0=record, state__node_00=node(attempt=0, ended=5, exit=75, reason=reason))
+    assert lines(slurm(tmp_path), run)[1] == f"  reason: {expected}"
+
+
+@pytest.mark.parametrize("after", ["afterok:5", "afterany:5:99998", "afterok:99998_3", "singleton"])
+def test_after_names_only_jobs_that_slurm_knows(tmp_path: Path, after: str) -> None:
+    engine = slurm(tmp_path)
+    unknown = Answer(1, "", "slurm_load_jobs error: Invalid job id specified\n")
+    engine.reply = lambda words: unknown if "99998" in words[-1] else Answer(0, "", "")
+    why = f"--after: Slurm does not know job {after.rpartition(':')[2]}$"
+    with pytest.raises(Failure, match=why) if "99998" in after else contextlib.nullcontext():
+        require_known_jobs(engine, ["afterok:5", after], {})
 
 
 def test_reasons_of_squeue_are_explained() -> None:

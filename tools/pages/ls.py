@@ -32,7 +32,7 @@ STATES = {  # state -> what it means; completes "the run ..."
     "stopping": "is running, and has been asked to stop",
     "done": "ended with exit code 0",
     "stopped": "was stopped by a user",
-    "preempted": "saved and ended early (75)",
+    "stopped early": "ended with exit code 75: time limit, preemption or a signal; `--state` also accepts `preempted`",
     "failed": "ended with any other exit code, or its supervisor was killed",
     "gone": "ended; the engine does not know its exit code",
     "unknown": "the engine does not respond",

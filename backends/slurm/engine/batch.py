@@ -26,7 +26,7 @@ from ....runtime.engines.engine import Engine
 from ....runtime.exit_codes import CRASHED, DATA_BROKEN, DONE, MEANING, PEER_LOST, PREEMPTED
 from ....runtime.ranks.separate_stderr import STDERR, WANTED
 from ....runtime.run_folder.artifact_copies import copy_number_by_attempt, link_attempt_to_copy
-from ....runtime.run_folder.run_folder import write_small_file
+from ....runtime.run_folder.run_folder import REQUEUES, write_small_file
 from ....runtime.run_folder.run_secrets import delete_run_secrets
 from ....runtime.run_folder.submitted_values import VARIABLE
 from ....runtime.system.command_line import run_verb
@@ -35,10 +35,10 @@ from ....runtime.system.processes import SignalQueue
 from ....runtime.system.values import number_or_none, read_keys
 from .group_steps import GroupSteps, split_steps
 from .job_records import full_job_id, recorded_step_id
-from .job_variables import first_host
+from .job_variables import COMPILED_AGAIN, FROM_SALLOC, first_host
 from .link_named_log import LOGS, link_log
 from .pyxis import container_environment, container_options
-from .requeue import decide_next_start, lost_nodes, requeue_without_lost_nodes
+from .requeue import decide_next_start, describe_end, lost_nodes, requeue_without_lost_nodes
 
 LOOK_S = 1.0  # interval at which to check for a failed node
 CHECK_S = 60  # timeout of the step that checks whether all nodes can access the run folder
@@ -51,6 +51,7 @@ _FOREIGN = (
     "SLURM_TRES_PER_TASK", "SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK",  # srun reads one, depending on its version
     "JOBC_RUN_ID", "JOBC_JOB_ID", "JOBC_NODE_RANK", "JOBC_NODE_LIST", "JOBC_HEAD_ADDR", "JOBC_HEAD_PORT",
     "JOBC_INIT_FROM", "LOCAL_RANK",  # job_variables.py sets these in each task
+    REQUEUES,
     VARIABLE,  # the run folder has the values
 )  # fmt: skip
 _CANNOT_READ = '[[ -r $0 ]] || echo "$SLURM_NODEID $(uname -n)"'
@@ -99,6 +100,7 @@ class BatchAttempt:
         self._record_job()
         self._link_named_logs()
         try:
+            self._check_node_count(number_or_none(os.environ.get("SLURM_JOB_NUM_NODES", "")))
             words, *group_words = map(self._task_words, split_steps(srun))
         except Failure as failure:
             self._record_and_return_code(failure.code, failure.title)
@@ -108,14 +110,7 @@ class BatchAttempt:
             return self._record_and_return_code(DATA_BROKEN, self._record_and_describe_missing_access(blind))
         self._wait_for_signals(0)
         code = PREEMPTED if self.asked else self._run_groups_and_tasks(words, group_words, environ)
-        start = self._decide_next_start(code)
-        if start:
-            self._record_job(reason=f"exit {code}: {MEANING[code]}; requeued")
-            if start == "queued" or self._requeue_job(code):
-                return code
-        elif self._groups.failure:
-            return self._record_and_return_code(CRASHED, self._groups.failure)
-        return self._record_and_return_code(code, MEANING[code])
+        return self._requeue_or_record_end(code)
 
     def _link_named_logs(self) -> None:
         """Link the logs to the names in backend.output and backend.stderr. With --here, output goes to the terminal."""
@@ -137,6 +132,16 @@ class BatchAttempt:
             return CRASHED, f"restart limit of {self.most_restarts} reached (lifecycle.max_requeues)"
         return None
 
+    def _check_node_count(self, present: int | None) -> None:
+        """Warn if the allocation has more nodes than the job. Raises Failure if it has fewer."""
+        needed = self.place.job.nodes
+        if present is None or present == needed or (self.is_here and present > needed):
+            return
+        title = f"the allocation has {present} node{'s' * (present > 1)}, but this job needs {needed}"
+        if present < needed:
+            raise Failure(title, FROM_SALLOC if self.is_here else COMPILED_AGAIN, DATA_BROKEN)
+        print(f"warning: {title}: the others are idle until the job ends", file=sys.stderr, flush=True)
+
     def _task_words(self, srun: list[str]) -> list[str]:
         position = srun.index("launch.sh") - 1
         os.environ.update(container_environment(self.place.settings, os.environ))
@@ -151,6 +156,8 @@ class BatchAttempt:
         if self.place.settings.get("stderr") and not self.is_here:
             environ[STDERR] = WANTED
         environ.update(JOBC_RUN_DIR=str(self.run.path), JOBC_ATTEMPT=str(self.attempt))
+        if not self.is_here:
+            environ[REQUEUES] = "yes"
         environ.update(JOBC_PROJECT=str(self.place.project), JOBC_STEP_TASKS=str(self.place.settings["step_tasks"]))
         return environ
 
@@ -255,12 +262,37 @@ class BatchAttempt:
 
     # ---- the end
 
-    def _decide_next_start(self, code: int) -> str:
-        if self.is_here:
-            return ""
-        answer = self.engine.ask(["scontrol", "show", "job", self.job_id])
-        limits = (self.restarts, self.most_restarts)
-        return "" if answer.code else decide_next_start(answer.text, code, self.asked, *limits, self.run.is_stopped)
+    def _requeue_or_record_end(self, code: int) -> int:
+        """Requeue the job or record its end. Return its exit code."""
+        shown = "" if self.is_here else self.engine.ask(["scontrol", "show", "job", self.job_id]).text
+        most, has_left = self.most_restarts, self.restarts < self.most_restarts
+        limits = (self.restarts, most, self.run.is_stopped)
+        start = decide_next_start(shown, code, self.asked, *limits) if has_left else ""
+        cause = describe_end(shown, code, self.asked, self.restarts)
+        if start:
+            reason = f"{cause}; requeued ({self.restarts + 1} of at most {most} times)"
+            self._record_job(reason=reason)
+            if start == "queued" or self._requeue_job(code):
+                self._print_to_log(f"{reason}: attempt {self.attempt + 1} starts by itself")
+                return code
+        elif self._groups.failure:
+            return self._record_and_return_code(CRASHED, self._groups.failure)
+        if self.is_here or code not in (PREEMPTED, PEER_LOST):
+            return self._record_and_return_code(code, MEANING[code])
+        limit = f", because lifecycle.max_requeues={most}{' is used up' * (most > 0)}"
+        why = "" if has_left or cause == "cancelled" else limit
+        reason = f"{cause}; not requeued{', because Slurm rejects the requeue' if start else why}"
+        self._print_to_log(reason)
+        self._print_to_log(f"resume with: {self.engine.resume(self.run)}")
+        return self._record_and_return_code(code, reason)
+
+    def _print_to_log(self, line: str) -> None:
+        """Print a line, and append it to the log of node 0, which has ended. `jobctl logs` prints that log."""
+        print(f"jobc: {line}", file=sys.stderr, flush=True)
+        with contextlib.suppress(OSError):
+            log = os.open(self.run.path / "logs/node_00.log", os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK)
+            with os.fdopen(log, "w") as file:
+                file.write(f"jobc: {line}\n")
 
     def _requeue_job(self, code: int) -> bool:
         nodes = os.environ.get("SLURM_JOB_NODELIST", "")

@@ -16,10 +16,14 @@ from ....runtime.exit_codes import DATA_BROKEN
 from ....runtime.node.node_failure import NodeFailure
 from ....runtime.node.node_settings import NodeSettings
 from ....runtime.run_folder.artifact_copies import newest_attempt_from
+from ....runtime.run_folder.run_folder import REQUEUES
 from ....runtime.system.values import read_keys
 from .job_records import full_job_id, record_step
 
 _HOST_LIST = re.compile(r"([^][,]*)\[([^][,-]+)[^]]*\](.*)", re.DOTALL)
+
+FROM_SALLOC = "run salloc with the options from the #SBATCH lines in job.sbatch"
+COMPILED_AGAIN = "the artifact may have been compiled again after sbatch, or job.sbatch edited: submit the job again"
 
 
 def job_variables(environ: Mapping[str, str], artifact: Path, rank: str) -> dict[str, str]:
@@ -55,8 +59,8 @@ def job_variables(environ: Mapping[str, str], artifact: Path, rank: str) -> dict
     if wanted := environ.get("JOBC_STEP_TASKS"):
         present = environ.get("SLURM_STEP_TASKS_PER_NODE", "")
         if present != wanted:  # with --here, srun places tasks wherever they fit, regardless of --ntasks-per-node
-            title = f"the allocation has room for {present} tasks, but this job needs {wanted}"
-            raise NodeFailure(DATA_BROKEN, title, "run salloc with the options from the #SBATCH lines in job.sbatch")
+            title = f"the allocation has room for {present} tasks per node, but this job needs {wanted}"
+            raise NodeFailure(DATA_BROKEN, title, COMPILED_AGAIN if environ.get(REQUEUES) else FROM_SALLOC)
         if environ.get("SLURM_PROCID") == "0":
             record_step(Path(variables["JOBC_RUN_DIR"]), variables["JOBC_ATTEMPT"], environ)
     return variables

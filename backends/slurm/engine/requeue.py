@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ....runtime.engines.engine import Engine
-from ....runtime.exit_codes import PEER_LOST, PREEMPTED
+from ....runtime.exit_codes import MEANING, PEER_LOST, PREEMPTED
 
 ANSWER_S, MOST_ASKED = 10.0, 64  # timeout for a slurmd to accept a connection; number of nodes contacted simultaneously
 _NODE = re.compile(r"^NodeName=(\S+) .*?\bNodeAddr=(\S+)", re.MULTILINE)
@@ -36,6 +36,17 @@ def decide_next_start(shown: str, code: int, asked: str, restarts: int, most_res
         return ""
     is_early = asked == "time" or re.search("PreemptTime=[0-9]", shown)
     return "ask" if code == PEER_LOST or (code == PREEMPTED and is_early) else ""
+
+
+def describe_end(shown: str, code: int, asked: str, restarts: int) -> str:
+    """Return why the ranks ended early, as far as Slurm's answer shows it. Arguments: as for decide_next_start()"""
+    if asked == "time":
+        limit = re.search("TimeLimit=([0-9:-]+)", shown)
+        return f"time limit of {limit[1]} reached" if limit else "time limit reached"
+    if re.search("PreemptTime=[0-9]", shown):
+        return "preempted"
+    is_over = "JobState=" in shown and "JobState=RUNNING" not in shown and f"Restarts={restarts} " in f"{shown} "
+    return "cancelled" if asked == "term" and is_over and code == PREEMPTED else MEANING[code]
 
 
 def lost_nodes(engine: Engine, nodes: str) -> list[str]:

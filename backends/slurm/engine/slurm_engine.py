@@ -22,7 +22,7 @@ from ....runtime.engines.log_files import LogRequest
 from ....runtime.engines.new_run import NewRun, temporary_run
 from ....runtime.engines.print_logs import print_logs
 from ....runtime.engines.starting_engine import StartingEngine, parse_positive_number
-from ....runtime.exit_codes import CRASHED
+from ....runtime.exit_codes import CRASHED, PREEMPTED
 from ....runtime.node.node_start import exec_program, run_program
 from ....runtime.run_folder.run import Run, quote_shell_word
 from ....runtime.run_folder.run_secrets import delete_run_secrets, saved_secrets
@@ -39,6 +39,7 @@ from .submission import (
     dependency_from_after_option,
     dependency_option,
     require_client,
+    require_known_jobs,
     sbatch_environment,
 )
 
@@ -130,7 +131,7 @@ class SlurmEngine(StartingEngine):
         if code is None and run.is_stopped:
             return State("stopped", f"stopped by jobctl stop before it started, job {job_id}", None, why)
         if state == "CANCELLED" and code == 75:
-            return State("preempted", f"job {job_id} was cancelled with scancel (exit 75)", code, why)
+            return State("stopped early", f"job {job_id} was cancelled with scancel (exit 75)", code, why)
         if code is not None:
             return state_of_ended_run(run, code, why)
         end = "was cancelled" if state == "CANCELLED" else f"ended{state and f' as {state}'}"
@@ -141,12 +142,14 @@ class SlurmEngine(StartingEngine):
         first = run.first_failure()
         if first:
             return f"node {first['node']}: {first['reason']}"
+        path = _newest_job_record(run)
+        keys = {} if path is None else read_keys(path)
+        why = keys.get("reason", "")
         if self.job.nodes == 1:
             for node in run.nodes():
                 if node.number == 0 and node.attempt == run.attempt and node.reason:
-                    return node.reason
-        path = _newest_job_record(run)
-        why = "" if path is None else read_keys(path).get("reason", "")
+                    is_early = number_or_none(keys.get("exit", "")) == PREEMPTED and ": killed, " not in node.reason
+                    return why if is_early else node.reason
         if (run.path / "exit" / str(run.attempt)).is_dir() and run.ended_node_count() < self.job.nodes:
             why += "; not every node recorded an exit code: see logs/slurm-*.log"
         return why
@@ -219,6 +222,7 @@ class SlurmEngine(StartingEngine):
         if options.how == "here" and not os.environ.get("SLURM_JOB_ID"):
             raise Failure("this shell is not in an allocation", "run salloc first, or omit --here", 2)
         require_client()
+        require_known_jobs(self, options.after, self._environment)
         run = self.job.runs / (options.run_id or ".")
         is_again = os.environ.get("SLURM_RESTART_COUNT", "0") not in ("", "0")
         if options.how != "only-prepare" or not (options.run_id and is_again and is_complete_run(run)):
@@ -271,6 +275,7 @@ class SlurmEngine(StartingEngine):
         if words:
             raise Failure(f"{words[0]} needs --point", "jobctl submit --help", 2)
         require_client()
+        require_known_jobs(self, options.after, self._environment)
         from .job_array import start_array  # packed only into a sweep's jobctl
 
         return start_array(sweep, self._queue, options)

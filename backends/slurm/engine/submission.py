@@ -69,6 +69,15 @@ def dependency_option(after: Sequence[str], given: str) -> list[str]:
     return [f"--dependency={','.join(filter(None, [given, *after]))}"] if after else []
 
 
+def require_known_jobs(engine: Engine, after: Sequence[str], environment: Mapping[str, str]) -> None:
+    """Raise Failure if Slurm does not know a job in --after. It would start the new job at once, without a message."""
+    for job_id in re.findall(r"(?<=:)[0-9]+(?:[_+][0-9]+)?", " ".join(after)):
+        answer = engine.ask(["scontrol", "show", "job", job_id], environment=environment)
+        if answer.code and "nvalid job id" in answer.errors:
+            hint = "squeue --me lists your jobs; if that job ended long ago, omit --after"
+            raise Failure(f"--after: Slurm does not know job {job_id}", hint)
+
+
 def sbatch_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables to pass to sbatch, which Slurm stores with the job."""
     return {name: environ[name] for name in _KEPT if environ.get(name)}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from jobc.compiler.cli import main
-from jobc.compiler.cli.find_artifacts import find_named_artifacts
+from jobc.compiler.cli.find_artifacts import find_named_artifacts, move_names_first
 from jobc.compiler.diagnostics.diagnostic import CompileError
 from jobc.runtime.system.processes import identify_this_process
 
@@ -143,3 +143,18 @@ def test_several_runs_are_printed_one_after_the_other(capfd: pytest.CaptureFixtu
     assert capfd.readouterr().out == "==> first <==\nlogs --tail 1\n==> runs/b/second <==\nlogs --tail 1\n"
     assert main(["status", "first", "second", "--format", "json"]) == 3
     assert json.loads(capfd.readouterr().out) == {"schema": 1, "runs": [{"run": "first"}, {"run": "second"}]}
+
+
+@pytest.mark.parametrize(
+    ("command", "words", "expected"),
+    [
+        ("logs", "-f a", "a -f"),
+        ("logs", "--tail 3 -f a --rank 1", "a --rank 1 --tail 3 -f"),
+        ("status", "--all --format=json a b", "a b --all --format=json"),
+        ("status", "a --run b", "a --run b"),
+        ("stop", "--now", "--now"),
+        ("submit", "--resume r a", "--resume r a"),
+    ],
+)
+def test_options_may_come_before_the_name(command: str, words: str, expected: str) -> None:
+    assert move_names_first(command, words.split()) == expected.split()
