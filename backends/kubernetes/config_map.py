@@ -53,7 +53,7 @@ def add_config_map(
     origin = _whole_file_origin(replace(settings, lines=ranges))
     one_line = Artifact(JOB, json.dumps(of_nodes, ensure_ascii=False), lines=(origin,))
     pieces = [
-        _generated_artifact("", HEAD.format(name=name, label=JOB_LABEL), SOURCE, ("name", DIGEST)),
+        _artifact_from_template("", HEAD.format(name=name, label=JOB_LABEL), SOURCE, ("name", DIGEST)),
         *(_config_map_entry(file) for file in (*files, start_script(), one_line)),
         compressed_jobctl_lines(program),
     ]
@@ -83,14 +83,14 @@ def _whole_file_origin(file: Artifact) -> LineRange:
     return LineRange(1, 1, tuple(dict.fromkeys(key for r in file.lines for key in r.keys)), file.path)
 
 
-def _generated_artifact(path: str, text: str, template: str, keys: tuple[str, ...] = ()) -> Artifact:
+def _artifact_from_template(path: str, text: str, template: str, keys: tuple[str, ...] = ()) -> Artifact:
     return Artifact(path, text, lines=(LineRange(1, text.count("\n"), keys, template),))
 
 
 @cache
 def start_script() -> Artifact:
     text = (Path(__file__).parent / "templates" / START).read_text(encoding="utf-8")
-    return _generated_artifact(START, text, f"{SOURCE}/templates/{START}")
+    return _artifact_from_template(START, text, f"{SOURCE}/templates/{START}")
 
 
 @cache
@@ -99,4 +99,4 @@ def compressed_jobctl_lines(program: bytes) -> Artifact:
     encoded = base64.b64encode(bz2.compress(program)).decode("ascii")
     pieces = [encoded[start : start + WIDTH] for start in range(0, len(encoded), WIDTH)]
     text = f'binaryData:\n  {PROGRAM}.bz2: "' + "\\\n    ".join(pieces) + '"\n'
-    return _generated_artifact(PROGRAM, text, PACKED)
+    return _artifact_from_template(PROGRAM, text, PACKED)
