@@ -34,9 +34,8 @@ BACKENDS = {
 }
 VALUES = {  # words in a key's documented type -> values that fit it, and some that do not
     "null": ["null"],
-    "count of at least 1": ["1", "2", "4", "8", "0", "-1", "two"],
-    "count": ["0", "1", "2", "8", "-1", "1.5"],
-    "whole number": ["0", "1", "2", "10", "500", "-1", "x", "1e3"],
+    "positive integer": ["1", "2", "4", "8", "0", "-1", "two"],
+    "integer": ["0", "1", "2", "8", "10", "500", "-1", "1.5", "x", "1e3"],
     "number": ["0", "0.1", "1", "2.5", "-1", "x"],
     "size": ["16GiB", "512MiB", "1TB", "200G", "12", "big"],
     "time limit": ["12h", "30m", "1-12:00:00", "90", "00:30:00", "soon"],

@@ -69,5 +69,5 @@ def _signal_name(number: int) -> str:
 
 
 def worst_exit_code(codes: Iterable[int]) -> int:
-    """Return a node's exit code: of its ranks' codes, the one that comes first in PRIORITY. All must be in PRIORITY."""
+    """Return a node's exit code, which is the first of its ranks' codes in the order of PRIORITY. All must be in it."""
     return min(codes, key=PRIORITY.index)

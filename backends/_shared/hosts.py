@@ -107,7 +107,7 @@ def hosts_file(render: Render, plan: LaunchPlan) -> Artifact:
     if not hosts_in_rank_order(plan):
         return loopback_hosts_file(render, plan)
     key = "resources.hosts" if plan.resources.hosts else "queue.nodelist"
-    return render.table("hosts.txt", hosts_in_rank_order(plan), key)
+    return render.line_file("hosts.txt", hosts_in_rank_order(plan), key)
 
 
 def loopback_hosts_file(render: Render, plan: LaunchPlan) -> Artifact:
@@ -116,4 +116,4 @@ def loopback_hosts_file(render: Render, plan: LaunchPlan) -> Artifact:
     All of 127.0.0.0/8 is loopback (RFC 1122); a job has at most 100,000 nodes (NodeCount).
     """
     addresses = [f"127.{i // 62_500}.{i // 250 % 250}.{i % 250 + 1}" for i in range(plan.topology.nodes)]
-    return render.table("hosts.txt", addresses, "topology.nodes")
+    return render.line_file("hosts.txt", addresses, "topology.nodes")

@@ -55,7 +55,7 @@ def add_config_map(
     namespace = f"  namespace: {json.dumps(of_nodes['namespace'])}\n" if of_nodes["namespace"] else ""
     head = HEAD.format(name=name, namespace=namespace, label=JOB_LABEL)
     pieces = [
-        _generated_artifact("", head, SOURCE, ("name", "options.namespace", DIGEST)),
+        _artifact_from_template("", head, SOURCE, ("name", "options.namespace", DIGEST)),
         *(_config_map_entry(file) for file in (*files, start_script(), one_line)),
         compressed_jobctl_lines(program),
     ]
@@ -85,14 +85,14 @@ def _whole_file_origin(file: Artifact) -> LineRange:
     return LineRange(1, 1, tuple(dict.fromkeys(key for r in file.lines for key in r.keys)), file.path)
 
 
-def _generated_artifact(path: str, text: str, template: str, keys: tuple[str, ...] = ()) -> Artifact:
+def _artifact_from_template(path: str, text: str, template: str, keys: tuple[str, ...] = ()) -> Artifact:
     return Artifact(path, text, lines=(LineRange(1, text.count("\n"), keys, template),))
 
 
 @cache
 def start_script() -> Artifact:
     text = (Path(__file__).parent / "templates" / START).read_text(encoding="utf-8")
-    return _generated_artifact(START, text, f"{SOURCE}/templates/{START}")
+    return _artifact_from_template(START, text, f"{SOURCE}/templates/{START}")
 
 
 @cache
@@ -101,4 +101,4 @@ def compressed_jobctl_lines(program: bytes) -> Artifact:
     encoded = base64.b64encode(bz2.compress(program)).decode("ascii")
     pieces = [encoded[start : start + WIDTH] for start in range(0, len(encoded), WIDTH)]
     text = f'binaryData:\n  {PROGRAM}.bz2: "' + "\\\n    ".join(pieces) + '"\n'
-    return _generated_artifact(PROGRAM, text, PACKED)
+    return _artifact_from_template(PROGRAM, text, PACKED)

@@ -284,20 +284,20 @@ def _volume_source(mount: Mount, i: int) -> dict[str, Any]:
         return str(v.plan.mounts[i].source)
 
     if mount.kind == "claim":
-        return {"persistentVolumeClaim": {"claimName": mount_source, "readOnly": _read_only_leaf(i)}}
+        return {"persistentVolumeClaim": {"claimName": mount_source, "readOnly": _mount_read_only_field(i)}}
     if mount.kind == "nfs":
         server, path = (lambda v: mount_source(v).partition(":")[0]), (lambda v: mount_source(v).partition(":")[2])
-        return {"nfs": {"server": server, "path": path, "readOnly": _read_only_leaf(i)}}
+        return {"nfs": {"server": server, "path": path, "readOnly": _mount_read_only_field(i)}}
     if mount.kind == "empty":
         return {"emptyDir": {"sizeLimit": Given(lambda v: mount_source(v) or None)}}
     return {"hostPath": {"path": mount_source, "type": "Directory"}}
 
 
 def _volume_mount(i: int) -> dict[str, Any]:
-    return {"name": f"mount-{i}", "mountPath": lambda v: v.plan.mounts[i].target, "readOnly": _read_only_leaf(i)}
+    return {"name": f"mount-{i}", "mountPath": lambda v: v.plan.mounts[i].target, "readOnly": _mount_read_only_field(i)}
 
 
-def _read_only_leaf(i: int) -> Leaf:
+def _mount_read_only_field(i: int) -> Leaf:
     return Given(lambda v: v.plan.mounts[i].read_only or None)
 
 

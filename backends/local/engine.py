@@ -18,7 +18,7 @@ from ...runtime.run_folder.run import quote_shell_word
 
 
 class LocalEngine(OneMachineEngine):
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
+    def add_submit_options(self, parser: argparse.ArgumentParser) -> None:
         text = "start the job in the background and return; by default, wait and exit with the job's exit code"
         is_detached = self.job.settings.get("detach") is True
         parser.add_argument("--detach", action="store_true", default=is_detached, help=text)

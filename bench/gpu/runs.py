@@ -75,7 +75,7 @@ def main() -> int:
 
 
 def trained(folder: Path, words: Sequence[str], killed_after: int = 0) -> Steps:
-    """Run a job from jobctl submit to its end.
+    """Run a job from jobctl submit until it ends.
 
     killed_after: step after which, once it is saved, the job is killed and resumed; 0 to let it run
     """

@@ -70,7 +70,7 @@ class ArtifactDrift:
 
 
 class CannotRecompile(Exception):
-    """Raised if an artifact cannot be compiled again on this machine. The message is the reason."""
+    """Raised if an artifact cannot be recompiled on this machine. The message is the reason."""
 
 
 def recompile_artifact(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> RecompiledArtifact:

@@ -129,7 +129,7 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
             _reject_non_overrides(overrides)
     except CompileError:
         if program_words is None:
-            _reject_user_command(command, words)
+            _reject_command_without_dashes(command, words)
         raise
     if options["help"]:
         return Arguments("help" if first is None else command, (), None, help=True)
@@ -173,7 +173,7 @@ def is_override(word: str) -> bool:
     return bool(re.match(r"~|\+{0,2}[^+=]*=", word)) and not os.path.exists(re.sub(r":\d+(-\d+)?$", "", word))
 
 
-def _reject_user_command(command: str, words: Sequence[str]) -> None:
+def _reject_command_without_dashes(command: str, words: Sequence[str]) -> None:
     """Raise JC1110 if `words` seem to contain the user's own command, that is, a program without ` -- ` before it."""
     bare = [i for i, w in enumerate(words) if not re.match(r"[-~]|.*=", w) and not _is_value(words, i)]
     programs = (i for i in bare if words[i].endswith((".py", ".sh")) or Path(words[i]).is_file())

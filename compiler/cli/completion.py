@@ -73,7 +73,7 @@ def _matching_words(start: str, found: Iterable[str]) -> list[str]:
 
 
 def _job_names() -> list[str]:
-    """Return the names of the jobs that were compiled or run in this folder, except runs in another run root."""
+    """Return the names of the jobs in ./artifacts and ./runs."""
     folders = (entry for root in ("artifacts", "runs") for entry in Path(root).glob("[!.]*"))
     return [folder.name for folder in folders if folder.is_dir()]
 

@@ -48,7 +48,11 @@ def check_ignored_entries(compiled: Sequence[CompiledJob], out: Path) -> Iterato
                 yield _not_sent(folder, names, job, hint)
         if len(linking) > 1:
             names = [name for name in _ignored_data(folder, linking[0], out) if _is_output(name)]
-            names = [name for name in names if os.path.isdir(Path(folder, name)) and not _is_told_apart(name, linking)]
+            names = [
+                name
+                for name in names
+                if os.path.isdir(Path(folder, name)) and not _points_use_separate_paths(name, linking)
+            ]
             if names:
                 yield _shared_by_points(folder, names, linking)
 
@@ -82,7 +86,7 @@ def _not_sent(folder: str, names: list[str], job: CompiledJob, hint: str) -> Dia
     return _warning("JC5012", title, because, hint, job)
 
 
-def _is_told_apart(name: str, jobs: Sequence[CompiledJob]) -> bool:
+def _points_use_separate_paths(name: str, jobs: Sequence[CompiledJob]) -> bool:
     """Return whether the points name different paths in a folder, or a path with a value known only at run time."""
     paths = [[word for word in (*job.plan.command, *job.plan.env.values()) if name in str(word)] for job in jobs]
     has_reference = all(any(not isinstance(word, str) for word in words) for words in paths)

@@ -183,7 +183,7 @@ def _report_drift(result: VerifyResult, found: ArtifactDrift) -> None:
         unexplained = "the errors are printed here"
     if found.uncompiled:
         title = f"{result.folder}: its inputs were changed"
-        print_lines(f"  inputs   not compiled again: {found.uncompiled}")
+        print_lines(f"  inputs   not recompiled: {found.uncompiled}")
     because = "; ".join(found.causes) or unexplained
     report_diagnostics([Diagnostic("JC5032", title, because, hint, severity=Severity.ERROR), *found.refused])
     if found.found is not None and found.found.differs:

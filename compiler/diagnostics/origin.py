@@ -40,7 +40,7 @@ class Origin:
         return replace(self, line=0, column=0)
 
     def position_of_key(self, key: str) -> "Origin":
-        """Return the position of the key instead of its value; unchanged if the override does not contain the key."""
+        """Return the position of the key if this is an override of that key, or else this origin."""
         named = self.path.partition("=")[0].lstrip("+~")
         return replace(self, column=1) if self.root == COMMAND_LINE and f"{named}.".startswith(f"{key}.") else self
 

@@ -1,6 +1,6 @@
 """Render views of the plan to files, and record which plan keys each line depends on.
 
-A file is a Jinja template that reads like its output, a YAML or JSON document built as data, or a host table. A line
+A file is a Jinja template that reads like its output, a YAML or JSON document built as data, or a list of lines. A line
 depends on the keys that were read to render it, and on those that the enclosing `if` and `for` blocks read.
 """
 
@@ -198,7 +198,7 @@ class Render:
             lines.add_line(text, _keys_at_path(data_path, keys), _data_path(data_path))
         return Artifact(path, "".join(lines.text), False, lines.line_ranges())
 
-    def table(self, path: str, rows: Sequence[str], key: str) -> Artifact:
+    def line_file(self, path: str, rows: Sequence[str], key: str) -> Artifact:
         """Render a file with one line per row. All rows depend on one plan key. Raises TextRefusedError."""
         refused = []
         for row in rows:

@@ -106,7 +106,7 @@ def diagnose_unwritable_text(
 
 
 def _replace_unwritable(text: str) -> str:
-    """Return the text with `_` in place of every character that some file cannot contain."""
+    """Return the text with `_` in place of each character that an emitted file might reject."""
     return re.sub(r"[^\w.:@%+,/-]+", "_", text) or "NAME"
 
 

@@ -66,7 +66,7 @@ def raw(value: object) -> str:
 
 
 def checked_table_row(value: object) -> str:
-    """Return a row of a table that programs read line by line. Raises UnquotableText for several rows or an option."""
+    """Return a line of a file that programs read line by line. Raises UnquotableText for several lines or an option."""
     text = str(value)
     if not text.isprintable() or not text or text.startswith("-"):
         raise UnquotableText("a row must not have control characters or begin with a dash")

@@ -53,7 +53,7 @@ def parse_int(text: str, example: str = "2", least: int | None = None) -> int:
         integer = int(number) or int(number != 0)  # a fraction between 0 and 1 becomes 1, not 0
         fitting = integer if least is None else max(integer, least)
         raise InvalidValue("the number has a fraction or an exponent", str(fitting))
-    raise InvalidValue("the value must be a whole number", example)
+    raise InvalidValue("the value must be an integer", example)
 
 
 def parse_float(text: str) -> float:
@@ -305,11 +305,11 @@ def _check_path(text: str) -> str:
     return text
 
 
-Count = Annotated[int, ValueType("a count of at least 1", _make_count_parser(1))]
-CountOrZero = Annotated[int, ValueType("a count", _make_count_parser(0))]
-NodeCount = Annotated[int, ValueType("a count of at least 1", _make_count_parser(1, MOST_HOSTS))]
-GpuCount = Annotated[int, ValueType("a count", _make_count_parser(0, MOST_OF_A_NODE))]
-ProcessCount = Annotated[int, ValueType("a count of at least 1", _make_count_parser(1, MOST_OF_A_NODE))]
+Count = Annotated[int, ValueType("a positive integer", _make_count_parser(1))]
+CountOrZero = Annotated[int, ValueType("a non-negative integer", _make_count_parser(0))]
+NodeCount = Annotated[int, ValueType("a positive integer", _make_count_parser(1, MOST_HOSTS))]
+GpuCount = Annotated[int, ValueType("a non-negative integer", _make_count_parser(0, MOST_OF_A_NODE))]
+ProcessCount = Annotated[int, ValueType("a positive integer", _make_count_parser(1, MOST_OF_A_NODE))]
 Quantity = Annotated[float, ValueType("a quantity", _make_number_parser(1, 1e15), repr)]
 Seconds = Annotated[float, ValueType("a number of seconds", _make_number_parser(1e-6, 1e7), repr)]
 Price = Annotated[float, ValueType("a price", _make_number_parser(0, 1e6), repr)]
@@ -347,7 +347,7 @@ MountSource = Annotated[str, ValueType("text", str, example="/data")]
 MountTarget = Annotated[str, ValueType("a path", _check_path, example="/data")]
 
 PLAIN: dict[type, ValueType] = {
-    int: ValueType("a whole number", parse_int),
+    int: ValueType("an integer", parse_int),
     float: ValueType("a number", parse_float, repr),
     bool: ValueType("true or false", parse_bool, lambda value: str(value).lower()),
     str: ValueType("text", str),

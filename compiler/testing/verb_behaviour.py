@@ -122,7 +122,8 @@ def find_indistinguishable_states(states: Mapping[str, str]) -> list[str]:
     """Return a problem for each pair of states with the same output of jobctl status. states: state -> its line"""
     pairs = [pair for pair in combinations(states, 2) if set(pair) != {"stopped", "stopped in the queue"}]
     equal = [(first, second) for first, second in pairs if states[first] == states[second]]
-    return [f"jobctl status prints the same for {first} and {second}: {states[first]!r}" for first, second in equal]
+    title = "jobctl status prints the same line for"
+    return [f"{title} {first} and {second}: {states[first]!r}" for first, second in equal]
 
 
 # ---- preflight

@@ -286,9 +286,9 @@ class Engine:
     def fetch(self, what: str, runs: Sequence[Run]) -> None:
         """Copy files from the hosts to the local run folders, if each host has its own run folders.
 
-        what: `state` copies the nodes' states that show whether the run is live. `news` copies all nodes' states and
-        last steps. The name of a log copies that log, and `node_*.log` copies the logs of all nodes. `secrets` copies
-        nothing, but deletes the secrets on the hosts.
+        what: `state` copies only the state files that show whether the run is live. `news` copies all nodes' state
+        files and last steps. The name of a log copies that log, and `node_*.log` copies the logs of all nodes.
+        `secrets` copies nothing, but deletes the secrets on the hosts.
         """
 
     def state_now(self, run: Run) -> State:

@@ -71,7 +71,7 @@ class HostsEngine(StartingEngine):
 
     # ---- starting
 
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
+    def add_submit_options(self, parser: argparse.ArgumentParser) -> None:
         text = (
             "return when all nodes are up; by default, wait and exit with the job's exit code. The run continues if "
             "this program or machine stops; Ctrl-C stops the run"
@@ -161,7 +161,8 @@ class HostsEngine(StartingEngine):
     def run_task(self, new: NewRun, payload: str, say: Say) -> int:
         """Run `jobctl task` on all hosts, and return the worst exit code.
 
-        A run starts on node 0 first, so that the other nodes do not wait for a node 0 that does not respond.
+        A run starts on node 0 first. The other nodes start only if that succeeds, so they never wait for a
+        node 0 that cannot be reached.
         """
         hosts, words = hosts_of(new.run), self.task_command(new.run, new.attempt, HOST, payload)
         if len(hosts) > 1 and payload != "preflight" and (copier := self._state_copier(new.run)):

@@ -85,7 +85,7 @@ def why_run_may_be_live(run: Run, state: State) -> str:
     for node, status in statuses:
         if status == "silent" and not _is_long_silent(run, node):
             return (
-                f"node {node.name} {node.describe_location()} has not recorded its end, and may still be running there"
+                f"node {node.name} {node.describe_location()} has not reported that it ended, and may still be running"
             )
     if not any(node.attempt == run.attempt for node in run.nodes()) and not run.is_stopped:
         attempt = "" if run.attempt is None else run.attempt

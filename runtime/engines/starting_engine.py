@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class StartingEngine(Engine, ABC):
     """An engine that starts runs, and runs other commands on the job's nodes."""
 
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
+    def add_submit_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the submit options that only this backend has."""
 
     def check_before_start(self, options: argparse.Namespace) -> int | None:

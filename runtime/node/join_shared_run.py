@@ -114,7 +114,7 @@ def wait_until_others_silent(run: Path, attempt: int) -> None:
             return
         if not is_announced:
             is_announced = True
-            words = f"jobc: node {unknown} of another job has not recorded its end"
+            words = f"jobc: node {unknown} of another job may still be running"
             print(f"{words}: waiting until it has been inactive for {SILENT_S} s", flush=True)
         time.sleep(BEAT_LOOK_S)
 

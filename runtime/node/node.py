@@ -73,7 +73,7 @@ def node_and_run_variables(artifact: Path, words: Sequence[str], environ: Mappin
     known = dict(environ)
     if not known.get("JOBC_RUN_DIR") and payload == "train":  # started by hand
         known.update(run_variables(artifact))
-    by_engine = listed_host_variables(artifact, rank, known) if (artifact / "hosts.txt").is_file() else {}
+    by_engine = node_variables_from_hosts_file(artifact, rank, known) if (artifact / "hosts.txt").is_file() else {}
     by_engine.update(_engine_variables(artifact, rank, {**known, **by_engine}))
     known.update(by_engine)
     rank = by_engine.get("JOBC_NODE_RANK") or rank or known.get("JOBC_NODE_RANK") or "0"
@@ -116,7 +116,7 @@ def run_variables(artifact: Path) -> dict[str, str]:
     return variables
 
 
-def listed_host_variables(artifact: Path, rank: str, environ: Mapping[str, str]) -> dict[str, str]:
+def node_variables_from_hosts_file(artifact: Path, rank: str, environ: Mapping[str, str]) -> dict[str, str]:
     """Return one node's variables, using hosts.txt. rank: the node's number or host name. Raises NodeFailure."""
     hosts = (artifact / "hosts.txt").read_text(errors="replace").splitlines()
     rank = rank or environ.get("JOBC_NODE_RANK", "")

@@ -18,7 +18,7 @@ from ..run_folder.stopping import signal_supervisors_here
 from ..run_folder.submitted_values import VARIABLE
 from ..system.failure import print_failure
 from ..system.values import number_or_none, read_keys
-from .node import listed_host_variables
+from .node import node_variables_from_hosts_file
 from .node_failure import NodeFailure
 from .node_start import exec_node, start_in_background
 
@@ -30,7 +30,7 @@ def main(argv: list[str]) -> int:
     inherited = ("JOBC_INIT_FROM", "JOBC_HEAD_PORT", VARIABLE)  # from another job; this run's records have the values
     environ = {name: value for name, value in os.environ.items() if name not in inherited}
     try:
-        environ.update(listed_host_variables(artifact, host, environ))
+        environ.update(node_variables_from_hosts_file(artifact, host, environ))
     except NodeFailure as failure:
         print_failure(failure)
         return failure.code

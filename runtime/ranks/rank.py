@@ -109,7 +109,7 @@ class RankWrapper:
         self.began, self.first_output = int(time.time()), 0  # seconds since the epoch; status reports them
         self.forwarded: dict[int, float] = {}  # signal -> when the rank last received it, monotonic seconds
         self.pipes: list[int] = []  # from which this process copies the rank's output
-        self.stderr_pipe = -1  # the one of them for stderr, if it is separate
+        self.stderr_pipe = -1  # the pipe for stderr, if it is separate
 
     def run(self, signals: SignalQueue) -> int:
         # jobc's trainer and smoke test unblock SIGINT once StopSignals handles it

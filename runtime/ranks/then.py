@@ -55,7 +55,7 @@ def run_commands(run: RunFolder, steps: NodeSteps, launcher: list[str], entries:
 
 
 def _run_launcher(launcher: list[str], steps: NodeSteps) -> int:
-    """Run a launcher to its end. Signals are not forwarded, because the supervisor sends them to the ranks."""
+    """Run a launcher until it exits. Signals are not forwarded, because the supervisor sends them to the ranks."""
     child = processes.start_in_own_session(launcher)
     while True:
         steps.signals.wait(3600)

@@ -85,7 +85,7 @@ class RecordedProcess:
 
         up:        it is running here.
         elsewhere: it is probably running elsewhere.
-        ended:     it has recorded its end.
+        ended:     it has recorded that it ended.
         dead:      it is certainly gone.
         silent:    it is dead or has lost access to its storage.
         get_silent_s: returns the seconds since the process touched the file, or None if unknown. Called only if needed.

@@ -72,9 +72,9 @@ class BucketMirror:
     def restore_checkpoint(self, source: BucketRun, into: Path, everything: bool) -> str | None:
         """Download `source`'s newest intact checkpoint to `into`. Return its name, or None if there is none.
 
-        everything: True on node 0, which reads checkpoints for all ranks. If False, download only the checkpoint's
-        files from the user's program. Of older checkpoints, only the manifests are downloaded, so that the trainer
-        knows the best one and can delete old ones.
+        everything: True on node 0, which reads checkpoints for all ranks. If False, download only
+        what the user's program wrote to checkpoints/, not the trainer's step folders. Of older checkpoints, only the
+        manifests are downloaded, so that the trainer knows the best one and can delete old ones.
         """
         start = len(source.folder) + 1
         objects = [(item.key[start:], item) for item in source.bucket.list(source.object_key("checkpoints/"))]

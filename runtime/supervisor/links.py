@@ -215,7 +215,7 @@ class SupervisorLinks(threading.Thread):
         return bool(self._marks.keys() - {"mpi"})
 
     def _has_ended(self, node: int) -> bool:
-        """Return whether the node's state file in this run folder records its end. If so, its marks are here too."""
+        """Return whether the node's state file here records that the node ended. If so, its marks are here too."""
         return "ended" in (self.run_folder.keys_of_attempt(self.run_folder.node_state_file(node)) or {})
 
     # ---- differences between the two sides

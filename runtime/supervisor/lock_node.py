@@ -66,6 +66,6 @@ def _acquire_lock(run_folder: RunFolder, node: int) -> int:
 
 
 def _has_ended(run_folder: RunFolder, node: int) -> bool:
-    """Return whether the supervisor has recorded its end and is only waiting for its peers to receive it."""
+    """Return whether the supervisor has recorded that it ended, and only waits for its peers to learn that."""
     state = read_small_file(run_folder.node_state_file(node))
     return state is not None and "ended" in state[1]

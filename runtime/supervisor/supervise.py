@@ -154,7 +154,7 @@ class Supervisor:
         self.limit_at = self.time_is_up_at  # time limit of the ranks; infinity once it has passed
 
     def run(self, launcher: list[str], signals: SignalQueue) -> int | None:
-        """Run the launcher to its end. Return the node's exit code, or None to restart the ranks."""
+        """Run the launcher until it exits. Return the node's exit code, or None to restart the ranks."""
         if self.node == 0:
             start = launcher if self.then is None else launcher[launcher.index("--") + 1 :]
             alone = "--tasks" in start[: [*start, "--"].index("--")]  # srun gives each rank its cores
@@ -263,10 +263,10 @@ class Supervisor:
 
     def _were_ranks_preempted(self) -> bool:
         return has_rank_ended_first(
-            lambda: self._take_snapshots(self.ranks), lambda: self._take_snapshots(self._update_ranks())
+            lambda: self._snapshot_rank_outcomes(self.ranks), lambda: self._snapshot_rank_outcomes(self._update_ranks())
         )
 
-    def _take_snapshots(self, ranks: Iterable[int]) -> list[RankSnapshot]:
+    def _snapshot_rank_outcomes(self, ranks: Iterable[int]) -> list[RankSnapshot]:
         return [take_rank_snapshot(self.run_folder, rank) for rank in ranks]
 
     def _update_ranks(self) -> list[int]:

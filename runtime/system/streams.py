@@ -103,7 +103,7 @@ def terminate_at_exit(process: subprocess.Popen[bytes]) -> Iterator[subprocess.P
 
 
 def print_lines(file: IO[bytes], change: Change | None = None, tail: int | None = None) -> None:
-    """Print the lines of a file or pipe as they arrive or, with `tail`, only the last ones at the end."""
+    """Print the lines of a file or pipe as they arrive. With `tail`, print only that many lines, at the end."""
     out = LogOutput()
     if tail is not None:
         for piece in deque(transformed_lines(file, change), maxlen=tail):

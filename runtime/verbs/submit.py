@@ -115,7 +115,7 @@ def parser(engine: Engine) -> Parser:
     how: dict[str, Any] = {"metavar": "NAME=VALUE", "action": "append", "default": []}
     words.add_argument("--env", help=text, **how)
     if isinstance(engine, StartingEngine):
-        engine.add_options(words)
+        engine.add_submit_options(words)
     return words
 
 

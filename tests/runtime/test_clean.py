@@ -111,7 +111,9 @@ def test_a_run_whose_nodes_may_live_elsewhere_stays(old: Old) -> None:
     os.utime(old.runs / "silent/state/node_00", (1, 1))  # it may have lost its link only
     code, output = old.clean("--keep", "0", "--yes")
     assert code == 0 and "run quiet is kept: it is live, node 00 on another-host\n" in output
-    assert "run silent is kept: node 00 on another-host has not recorded its end, and may still be running" in output
+    assert (
+        "run silent is kept: node 00 on another-host has not reported that it ended, and may still be running" in output
+    )
     assert old.names() == ["quiet", "silent"]
 
 

@@ -132,7 +132,7 @@ STATES: dict[str, bytes] = {
 @pytest.mark.parametrize("what", STATES)
 def test_a_forged_state_json_is_one_line(what: str, tmp_path: Path) -> None:
     found = found_in(tmp_path, state_json=STATES[what])
-    assert "state.json" in refused(lambda: save_and_resume._state_of(found))
+    assert "state.json" in refused(lambda: save_and_resume._read_trainer_state(found))
 
 
 @pytest.mark.parametrize("saved", [None, 1, "text", [], {}, [torch.ones(3)], [torch.zeros(9000)], torch.ones(1, 5)])

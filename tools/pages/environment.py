@@ -28,7 +28,7 @@ def page() -> str:
 
 
 SETTERS = """\
-Every rank can read these variables, and so can your own program. They are set by the *launcher* (torchrun or another),
+Every rank, including your own program, can read these variables. They are set by the *launcher* (torchrun or another),
 the *backend* that started the job, the artifact's *jobctl*, or the *user*. An *index* is 0 or more, a *count* is 1 or
 more, and a *flag* is True or False. torchrun's variables are set only under torchrun, and the user's only if you set
 them.
@@ -36,14 +36,14 @@ them.
 
 
 OTHER_LAUNCHERS = """\
-jobc, torchrun and accelerate set the variables above. If you start the trainer, or a program with
-[its helper](your-script.md), with srun or mpirun alone, the variables below are read if `RANK` and `WORLD_SIZE` are
-not set. Open MPI, MPICH and MVAPICH do not set a rendezvous endpoint, so you must:
+jobc, torchrun and accelerate set the variables above. If srun or mpirun alone starts the trainer, or
+a program that uses [its helper](your-script.md), the variables below are read, unless `RANK` and `WORLD_SIZE` are set.
+Open MPI, MPICH and MVAPICH do not set a rendezvous endpoint, so set it yourself:
 `mpirun -x MASTER_ADDR=HOST -x MASTER_PORT=29500`. If none of these variables is set, there is one process.
 
-If two launchers both number ranks, they must agree. Otherwise, the run prints both values and exits with 65, because
-with a `RANK` left over from an earlier shell, several ranks would train on the same shard. Nested launchers are
-allowed: `srun torchrun`, where srun counts agents, or mpirun in a batch job. `JOBC_LAUNCHER=srun` (or `torchrun`,
-`mpirun`, `PMI`, `mvapich`, `skypilot`) uses only that launcher's variables. If the name is unknown or that launcher has
-not set a rank, the rank exits with 65.
+If two launchers both number ranks, they must agree. Otherwise, the run prints both values and exits with 65. This
+protects you from a `RANK` left over from an earlier shell, with which several ranks would train on the same shard.
+Nested launchers are allowed: `srun torchrun`, where srun counts agents, or mpirun in a batch job.
+With `JOBC_LAUNCHER=srun` (or `torchrun`, `mpirun`, `PMI`, `mvapich`, `skypilot`), only that launcher's variables are
+read. If the name is unknown or that launcher has not set a rank, the rank exits with 65.
 """

@@ -20,7 +20,7 @@ KEYS = {  # a row's key in JSON -> its meaning
     "step": "last step in the metrics of rank 0; null without metrics",
     "loss": "loss of that step; null without metrics",
     "started": "when the newest attempt was created, in seconds since the epoch",
-    "size_bytes": "disk space of the run folder, as reported by `du`; null where it was not counted",
+    "size_bytes": "disk space of the run folder, as reported by `du`; null if it was not computed",
     "size_is_complete": "false when the size is a lower bound, because not all files were counted",
 }
 STATES = {  # state -> what it means; completes "the run ..."
@@ -64,15 +64,15 @@ def page() -> str:
 
 INTRODUCTION = f"""\
 `jobc ls` lists the runs of all jobs in `runs/` and in the run roots of the artifacts in `artifacts/`. `JOBC_RUN_ROOT`
-overrides both. The most recently started run comes first. `jobc ls` only reads run folders; `jobc status` asks the
+overrides both. The most recently started run comes first. `jobc ls` reads only run folders; `jobc status` asks the
 engine.
 
-`SIZE` is the run folder's disk usage, as reported by `du`. A list counts at most {MOST_FILES:,} files, divided equally
-among its runs; `>` marks a run with more files. `--limit` leaves more files for each run.
+`SIZE` is the run folder's disk usage, as reported by `du`. `jobc ls` counts at most {MOST_FILES:,} files, an equal
+share for each listed run; `>` marks a run with more files. `--limit` increases the shares.
 """
 JSON = """\
 ## JSON
 
 `--format json` prints `schema` and `runs`, a list. `schema` is the version of this format, currently 1. It changes when
-a key is removed or changes its meaning, not when a key is added.
+a key is removed or its meaning changes, not when a key is added.
 """

@@ -36,7 +36,7 @@ from .data_checks import (
     check_same_data,
     check_same_data_as_before,
     compute_sample_digest,
-    mismatch_warning,
+    different_samples_warning,
 )
 from .garbage_collection import pause_garbage_collection
 from .warm_up import warm_up
@@ -116,7 +116,7 @@ def build(config: TrainConfig, env: RankEnvironment, group: RankGroup) -> Traini
     check_same_data_as_before(source, start)
     phases.enter("exchange")
     items_of_first = group.start_sum([num_items if group.is_first else 0.0])()[0]
-    warning = mismatch_warning(group, samples_digest, start.parts.get(SOURCE, {}).get("samples"))
+    warning = different_samples_warning(group, samples_digest, start.parts.get(SOURCE, {}).get("samples"))
     if warning and group.is_first:
         print(warning, flush=True)
 

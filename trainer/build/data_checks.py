@@ -82,7 +82,7 @@ def compute_sample_digest(recipe: Recipe, config: TrainConfig, source: DataSourc
     return "".join(once) if once == again else ""
 
 
-def mismatch_warning(group: RankGroup, mine: str, before: str | None) -> str:
+def different_samples_warning(group: RankGroup, mine: str, before: str | None) -> str:
     """Return a warning if the samples' digests differ between ranks or from `before`, or "". All ranks call it.
 
     They differ, for example, if a folder is listed in a different order. It is only a warning because another CPU or

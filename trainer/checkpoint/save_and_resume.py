@@ -86,7 +86,7 @@ def resume_from_newest(root: Path, parallel: Parallel, config: TrainConfig, grou
     newest = newest_verified(root, group)
     if newest is None:
         return None
-    state = _state_of(newest)
+    state = _read_trainer_state(newest)
     _require_same_run(newest.folder, state["identity"], identity_keys(config))
     name = f"{root.name}/{newest.folder.name}"
     _load_or_reject(parallel.load_weights, newest.load_file("weights.pt"), f"{name} was saved from a different model")
@@ -113,13 +113,13 @@ def load_weights_of_other_run(root: Path, parallel: Parallel, group: RankGroup) 
     newest = newest_verified(root, group)
     if newest is None:
         raise BrokenInput(f"JOBC_INIT_FROM: no node has a checkpoint in {root}")
-    _state_of(newest)
+    _read_trainer_state(newest)
     title = f"JOBC_INIT_FROM: {newest.folder} was saved from a different model"
     _load_or_reject(parallel.load_weights, newest.load_file("weights.pt"), title)
     return StartingPoint(0, f"weights of {newest.folder}")
 
 
-def _state_of(checkpoint: VerifiedCheckpoint) -> dict[str, Any]:
+def _read_trainer_state(checkpoint: VerifiedCheckpoint) -> dict[str, Any]:
     """Return the content of state.json. All ranks call this. Raises BrokenInput if a script's own save() wrote it."""
     state = checkpoint.read_state()
     if "identity" not in state:

@@ -1,4 +1,4 @@
-"""Interface of a kind of parallelism: the methods that a step, a checkpoint and a validation call.
+"""Interface of a kind of parallelism: the methods called by training steps, checkpoints and validation.
 
 To add a kind, add a file with a class that implements them.
 """

@@ -319,7 +319,7 @@ def _describe_unresolved_head(head: str) -> tuple[str, str]:
 
 
 def _extract_archive(archive: Path, folder: Path) -> None:
-    """Unpack an archive from the machine that submitted this job into a new folder. Raises OSError."""
+    """Unpack the submitting machine's archive into a new folder. Raises OSError."""
     if os.path.lexists(folder):
         remove_folder(folder)
     folder.mkdir()

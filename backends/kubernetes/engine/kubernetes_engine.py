@@ -94,7 +94,7 @@ class KubernetesEngine(StorageReadingEngine, StartingEngine):
     default_console = "the log of node 0"
     default_shell = "the live run; if no run is live, a pod without GPUs is created"
 
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
+    def add_submit_options(self, parser: argparse.ArgumentParser) -> None:
         text = "wait until the job ends, and exit with its exit code"
         parser.add_argument("--wait", dest="how", action="store_const", const="wait", default="", help=text)
         text = "record the run and print its path, but submit nothing"

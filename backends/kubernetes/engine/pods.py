@@ -47,7 +47,7 @@ def running_pods(pods: list[PodStatus]) -> list[PodStatus]:
 def why_pod_is_waiting(item: Any) -> tuple[str, bool]:
     """Return why a pod in kubectl's JSON is not starting: it has no node, or one of its containers cannot start.
 
-    The second value is whether the pod cannot start until someone changes something.
+    The second value is True if the pod is stuck: it will not start unless the job or the cluster is fixed.
     """
     status = item.get("status", {})
     for condition in status.get("conditions", ()):

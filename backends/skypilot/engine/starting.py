@@ -44,7 +44,7 @@ class StartingSkypilot(SkypilotClient, StartingEngine):
     points_at_a_time = None
     default_shell = "the newest run, whose cluster must be up"
 
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
+    def add_submit_options(self, parser: argparse.ArgumentParser) -> None:
         text = "print the output until the job ends, and exit with its exit code"
         parser.add_argument("--wait", action="store_true", help=text)
         text = "record the run and print its path, but submit nothing"

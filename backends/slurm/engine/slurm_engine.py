@@ -206,7 +206,7 @@ class SlurmEngine(StartingEngine):
 
     default_shell = "the live run; without a live run, Slurm allocates a node"
 
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
+    def add_submit_options(self, parser: argparse.ArgumentParser) -> None:
         for how, text in HOW.items():
             parser.add_argument(f"--{how}", dest="how", action="store_const", const=how, default="", help=text)
         self._add_after_option(parser)

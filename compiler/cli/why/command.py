@@ -4,7 +4,7 @@ jobc why FILE:LINE …                     a line of an artifact; FILE:FIRST-LAS
 jobc why DIR KEY …                       a spec key or plan key in DIR; NAME stands for env.NAME or secrets.NAME
 jobc why [KEY=VALUE …] KEY … [-- …]      the same for a compile of these overrides; nothing is written
 Pass the same `--config-dir FOLDER` with which DIR was compiled.
-A written directory is compiled again in memory, from the command line in its job.json, and compared with its files.
+A written directory is recompiled in memory, from the command line in its job.json, and compared with its files.
 """
 
 import re

@@ -118,7 +118,7 @@ def job_from_artifact(folder: Path, arguments: Arguments, shown: str = "") -> Ex
     except CannotRecompile as error:
         changes = (str(error),)
     if again is None:
-        title = f"cannot trace the lines of {folder}, because it cannot be compiled again"
+        title = f"cannot trace the lines of {folder}, because it cannot be recompiled"
         hint = "run `jobc why` where the job was compiled, with the same --config-dir; or pass the job's overrides"
         raise CompileError([Diagnostic("JC5004", title, "; ".join(changes), hint), *refused])
     existing = {path: folder / path for path in again.texts if (folder / path).is_file()}

@@ -29,7 +29,7 @@ def check_training_exceeds_time(figures: Figures, spec: JobSpec, plan: LaunchPla
             hint = f"lifecycle.max_requeues={math.ceil(takes_s / trains_s) - 1}"
         reason = f"training takes about {format_duration(round(takes_s))}"
         if notice_s:
-            reason += f", each attempt is asked to save up to {format_duration(notice_s)} before its limit"
+            reason += f", each attempt is asked for a checkpoint up to {format_duration(notice_s)} before its limit"
         again = f"the job is requeued at most {attempts - 1} times" if attempts > 1 else ""
         because = f"{reason}, and {again or 'the engine does not requeue the job'}"
         yield make_size_finding("JC2123", title, because, hint, "time", takes_s / limit)

@@ -108,7 +108,7 @@ def position_of_unclosed_quote(text: str) -> int | None:
 
 
 def find_broken_continuations(text: str) -> list[tuple[int, int]]:
-    """Return (start, end) of each backslash that only blanks or a comment separate from the end of the line."""
+    """Return (start, end) of each backslash that is followed on its line only by blanks or a comment."""
     matches = (_BROKEN.match(text, start) for start, _, kind in _split_into_tokens(text) if kind == "hidden")
     return [broken.span() for broken in matches if broken]
 

@@ -1,5 +1,6 @@
-"""JC4515: a secret in text of a job or its backend that no other rule checks. spec.yaml contains all of this text, and
-the engine's files contain most of it.
+"""JC4515: a secret in a text value of the job or of its backend's options, unless another rule checks the key.
+
+spec.yaml contains all of these values, and the engine's files contain most of them.
 """
 
 from collections.abc import Iterator, Mapping

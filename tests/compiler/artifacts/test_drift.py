@@ -239,7 +239,7 @@ def test_a_change_is_told_though_other_inputs_are_elsewhere(call: Call) -> None:
     Path("hosts").write_text("a\nc\n")
     status, printed, said = call("verify", "artifacts/job/ssh")
     assert status == 1 and "file:hosts was changed" in said and "experiment/long.yaml" not in said
-    assert "not compiled again: not on this machine: input:experiment/long.yaml" in printed
+    assert "not recompiled: not on this machine: input:experiment/long.yaml" in printed
 
 
 def test_inputs_that_are_elsewhere_are_not_compared(call: Call) -> None:

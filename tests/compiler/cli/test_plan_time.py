@@ -81,7 +81,7 @@ def test_slurm_counts_the_time_to_save_within_the_limit(plan: Plan, words: tuple
     words = ("backend=slurm", "estimate.step_s=1", *words)
     status, _, said = plan(*words)
     assert (status, hint_of(said, "JC2123")) == (0, hint)
-    assert "is asked to save up to " in said
+    assert "is asked for a checkpoint up to " in said
     assert not plan(*words, hint)[2]
     assert main(["check", "--strict", *words, hint]) == 0
 
