@@ -130,7 +130,7 @@ AWKWARD = ["a\n", " a\n", "a", "a\n\n", "\ta\n", "a \n b\n", "a\x07\n", "\n", "a
 
 @pytest.mark.parametrize("text", AWKWARD)
 def test_each_text_is_in_the_config_map_as_it_is(text: str) -> None:
-    settings = Artifact(".jobc/job.json", "{}\n")
+    settings = Artifact(".jobc/job.json", '{"namespace": ""}\n')
     made = add_config_map(Artifact("job.yaml", "a: 1\n"), "x", [Artifact("lib/launch.sh", text)], settings, b"")
     assert [*yaml.safe_load_all(made.text)][1]["data"]["lib--launch.sh"] == text
 
