@@ -165,7 +165,7 @@ def test_a_table_takes_no_row_that_is_several_or_an_option(row: str) -> None:
     with pytest.raises(UnquotableText):
         checked_table_row(row)
     with pytest.raises(TextRefusedError):
-        Render((), (), {}).table("hosts.txt", ["a", row], "resources.hosts")
+        Render((), (), {}).line_file("hosts.txt", ["a", row], "resources.hosts")
 
 
 # ---- a plugin and Slurm ----------------------------------------------------------------------------------------------
