@@ -30,7 +30,7 @@ def move_names_first(command: str, words: Sequence[str]) -> Sequence[str]:
 
 def find_named_artifacts(command: str, words: Sequence[str]) -> tuple[list[Path], list[str]]:
     """Return the artifact directories that the first words name (some commands take several), and the other words."""
-    if not words:
+    if not words or words[0].startswith("-"):
         example = f"jobc {command} {_example_artifact()}"
         because = "this command runs an artifact directory's jobctl"
         raise CompileError([Diagnostic("JC1110", f"jobc {command} needs a directory", because, example)])

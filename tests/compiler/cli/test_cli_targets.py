@@ -158,3 +158,9 @@ def test_several_runs_are_printed_one_after_the_other(capfd: pytest.CaptureFixtu
 )
 def test_options_may_come_before_the_name(command: str, words: str, expected: str) -> None:
     assert move_names_first(command, words.split()) == expected.split()
+
+
+@pytest.mark.parametrize("words", [["logs"], ["logs", "--rank", "0"], ["submit", "--detach"]])
+def test_options_alone_name_no_artifact(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 1
+    assert f"jobc {words[0]} needs a directory" in capsys.readouterr().err
