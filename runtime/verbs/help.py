@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Any
 
 from ..engines.artifact_location import Place
 from ..exit_codes import CRASHED, DATA_BROKEN, DONE, INTERRUPTED, MEANING, PEER_LOST, PREEMPTED, RENDEZVOUS_FAILED
-from ..system.command_line import run_verb
+from ..system.command_line import HELP_WIDTH, run_verb
 from ..system.text import count_with_noun, one_line, printable
 
 RESUME = "jobctl submit --resume RUN_ID"
@@ -35,8 +37,17 @@ def _print_help(place: Place, verbs: Sequence[str]) -> int:
         *_exit_code_lines(),
         *_ignored_setting_lines(place),
     ):
-        print(printable(line))
+        print("\n".join(_wrap_line(printable(line))))
     return 0
+
+
+def _wrap_line(line: str) -> list[str]:
+    """Wrap a line, and indent the rest like the text after its label, such as `runs:     `."""
+    label = re.match(" *[^ ]+ {2,}|", line)
+    indent = " " * (label.end() if label else 0)
+    return textwrap.wrap(
+        line, HELP_WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    ) or [""]
 
 
 def _describe_job(place: Place) -> Iterator[str]:

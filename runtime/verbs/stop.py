@@ -37,7 +37,7 @@ def main(argv: list[str]) -> int:
 
 
 def parser(engine: Engine) -> Parser:
-    words = Parser("stop", "Stop a run: it saves, exits with code 0 and is not restarted. For a sweep: all points.")
+    words = Parser("stop", "Stop a run: its ranks get SIGTERM and time to save. It is not restarted.")
     text = "ID or path of the run; default: the live run. For a sweep: the newest"
     words.add_argument("--run", metavar="ID", default="", help=text)
     text = "kill the run immediately: work since the last checkpoint is lost"
