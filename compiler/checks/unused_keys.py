@@ -38,7 +38,7 @@ def check_unused_keys(
     values: Mapping[str, SpecValue],
     read: Sequence[str] = (),
 ) -> Iterator[Diagnostic]:
-    """Yield JC2014 for keys and groups that the user set although they only affect train.json.
+    """Yield JC2014 for keys and groups that the user set although only the bundled trainer reads them.
 
     read: keys and sections that reach the program through another file.
     """
@@ -53,9 +53,9 @@ def check_unused_keys(
         passing = _hint_for_passing_key(command, names[0], values["command"].origin)
         hint = f"{passing}, if your program has this option; or {hint}"
     names += groups
-    is_are, it_them, values_are = ("is", "it", "the value is") if len(names) == 1 else ("are", "them", "the values are")
+    is_are, it_them = ("is", "it") if len(names) == 1 else ("are", "them")
     title = f"{', '.join(names)} {is_are} set, but your own command does not read {it_them}"
-    because = f"{values_are} written to train.json, which only jobc's own trainer reads"
+    because = f"only jobc's own trainer reads {it_them}, and this job does not run it"
     yield Diagnostic("JC2014", title, because, hint, composed.origin_of_choice(names[0]), names[0], Severity.NOTE)
 
 
