@@ -42,7 +42,7 @@ def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 def test_it_lists_and_removes_nothing_until_told(old: Old) -> None:
     code, output = old.clean("--keep", "2")
     assert code == 0 and old.names() == [*FOUR], output
-    line = r" +0s old +\d+K  done \(exit 0\)\n"
+    line = r" +\d+s old +\d+K  done \(exit 0\)\n"
     assert re.match(rf"b{line}a{line}total [\d.]+[KM]\n", output), output
     assert output.endswith("nothing was removed; --yes removes these\n")
     code, output = old.clean("--keep", "2", "--yes")
