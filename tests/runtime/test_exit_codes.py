@@ -176,7 +176,7 @@ def test_a_failure_of_another_node_counts_for_the_last_line(tmp_path, other, lin
     ("code", "line"),
     [
         (75, "the run failed (exit 69: lost another rank, its network link or storage): node 1 (b) does not respond"),
-        (69, ""),  # like this node, whose own line says so
+        (69, ""),  # this node's own exit code, which is already printed
         (130, ""),
     ],
 )
