@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from jobc.compiler.cli import main
-from jobc.compiler.cli.find_artifacts import find_named_artifacts, move_names_first
+from jobc.compiler.cli.find_artifacts import OPTIONS_WITH_VALUE, find_named_artifacts, move_names_first
 from jobc.compiler.diagnostics.diagnostic import CompileError
+from jobc.runtime.engines.engine import Engine, Job
 from jobc.runtime.system.processes import identify_this_process
+from jobc.runtime.verbs import logs, status, stop
 
 from ...security.users import NEIGHBOUR
 
@@ -164,3 +166,10 @@ def test_options_may_come_before_the_name(command: str, words: str, expected: st
 def test_options_alone_name_no_artifact(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 1
     assert f"jobc {words[0]} needs a directory" in capsys.readouterr().err
+
+
+def test_the_options_that_take_a_value_are_those_of_jobctl(tmp_path: Path) -> None:
+    engine = Engine(Job("demo", tmp_path, tmp_path, {"backend": "x"}))
+    actions = [action for verb in (logs, status, stop) for action in verb.parser(engine)._actions]
+    valued = {option for action in actions if action.nargs != 0 for option in action.option_strings}
+    assert valued | {"--point"} == {*OPTIONS_WITH_VALUE}  # --point: in sweeps only
