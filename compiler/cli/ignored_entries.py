@@ -9,7 +9,6 @@ import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
-from ...runtime.code.snapshot import DATA, abbreviate_names, use_of_ignored
 from ..diagnostics.diagnostic import Diagnostic, Severity
 from ..frontend.observed_files import ask_file_system
 from ..pipeline.types import CompiledJob
@@ -58,6 +57,8 @@ def check_ignored_entries(compiled: Sequence[CompiledJob], out: Path) -> Iterato
 
 
 def _ignored_data(folder: str, job: CompiledJob, out: Path) -> list[str]:
+    from ...runtime.code.snapshot import DATA, use_of_ignored  # most compiles do not get here
+
     project = Path(ask_file_system("real path", out)).parent
     runs, root = project / job.plan.run.root / job.plan.run.folder, Path(ask_file_system("real path", folder))
     ignored = ask_file_system("ignored", folder)
@@ -79,7 +80,7 @@ def _has_data(plan: LaunchPlan) -> bool:
 
 
 def _not_sent(folder: str, names: list[str], job: CompiledJob, hint: str) -> Diagnostic:
-    title = f"not sent to the nodes: {abbreviate_names(names, _MOST_NAMES)}"
+    title = f"not sent to the nodes: {_first_names(names)}"
     because = "code=snapshot sends only files that git does not ignore"
     hint += f" (the script reads JOBC_DATA_DIR); small files: git add -f {shlex.quote(names[0])}"
     hint += f"; not needed: {_jobcignore_command(folder, names)}"
@@ -94,12 +95,18 @@ def _points_use_separate_paths(name: str, jobs: Sequence[CompiledJob]) -> bool:
 
 
 def _shared_by_points(folder: str, names: list[str], jobs: Sequence[CompiledJob]) -> Diagnostic:
-    shown = abbreviate_names(names, _MOST_NAMES)
+    shown = _first_names(names)
     title = f"all {len(jobs)} points of the sweep may write to the same {shown}"
     because = "git ignores it, so every run has a symlink to it: a point may overwrite or load another point's files"
     hint = f"{_jobcignore_command(folder, names)}, so that each run has its own;"
     hint += f" or pass a path for each run, such as '{names[0]}/${{jobc:run_id}}'"
     return _warning("JC5013", title, because, hint, jobs[0])
+
+
+def _first_names(names: list[str]) -> str:
+    from ...runtime.code.snapshot import abbreviate_names
+
+    return abbreviate_names(names, _MOST_NAMES)
 
 
 def _jobcignore_command(folder: str, names: list[str]) -> str:
